@@ -160,6 +160,10 @@ class Catalog:
         call = partial(function, *args, **keywords)
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
+    def start(self, function: Callable[P, object], *args: P.args, **keywords: P.kwargs) -> None:
+        """Call a function in a thread, and ignore its result."""
+        self._pool.submit(function, *args, **keywords)
+
     @property
     def topics(self) -> list[Topic]:
         """All topics, ordered by name. No file is accessed."""

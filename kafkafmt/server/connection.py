@@ -3,93 +3,95 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+from collections.abc import Coroutine
 from contextlib import nullcontext
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from .. import protocol
 from ..errors import KafkaFormatError
 from ..protocol import ErrorCode, UnknownBody
-from ..protocol.apis import API_VERSIONS
+from ..protocol.apis import API_VERSIONS, FETCH
 from ..protocol.frames import SIZE_BYTES
 from ..text import plain
 from .catalog import Catalog
-from .fetch import FileResponse
-from .file_records import FileRecords
+from .fetch import FetchApi, StartedFetch
+from .fetch_answer import FetchAnswers
+from .fetch_frames import FetchFrames, fetch_frames
 from .handlers import CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
 from .memory import ELEMENT_BYTES, FREE_FRAME, LARGE_RESPONSES, MOST_OBJECTS, ServerMemory, count_elements
+from .receiver import Receiver
+from .response_parts import Parts, parts_of
 from .response_writer import ClosedError, ResponseWriter
-from .settings import ServerLimits
 
 PARTIAL_TIMEOUT = 30.0
 """Seconds after which a connection is closed if a request has arrived only in part."""
+PARTIAL_REQUEST = "the client sent only a part of a request"
+FETCH_START = FETCH.to_bytes(2, "big") + b"\0"
+"""The API key of Fetch and the first byte of the version, after the size field of a request."""
+READ_BUFFER = 16 << 10
+"""Largest number of bytes that are received at once."""
 
-Buffers = list[bytes | memoryview]
+Answering = Coroutine[Any, Any, None]
+CLOSING = (ConnectionError, ClosedError)
+"""Errors that close a connection without a message about a failed handler."""
 
 
-class ReadDeadline:
-    """Limits the time of reads from a client: after the deadline, an incomplete read raises TimeoutError.
+@dataclass
+class Shared:
+    """The objects that all connections of a server share.
 
-    One timer serves many reads. Almost all reads end before their deadline, and ``asyncio.timeout``
-    would create and cancel two timers for each request.
-
-    Parameters
+    Attributes
     ----------
-    reader : asyncio.StreamReader
-        The bytes from the client.
-    """
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-        self._loop = asyncio.get_running_loop()
-        self._deadline: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def set(self, seconds: float) -> None:
-        """Set the deadline for the current read and all later reads."""
-        self._deadline = deadline = self._loop.time() + seconds
-        if self._timer is None or self._timer.when() > deadline:
-            self.close()
-            self._timer = self._loop.call_at(deadline, self._expire)
-
-    def clear(self) -> None:
-        """Remove the deadline."""
-        self._deadline = None
-
-    def close(self) -> None:
-        """Cancel the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _expire(self) -> None:
-        self._timer = None
-        if self._deadline is None:
-            return
-        if self._loop.time() >= self._deadline:
-            self._reader.set_exception(TimeoutError())
-        else:
-            self._timer = self._loop.call_at(self._deadline, self._expire)
-
-
-class ClientConnection:
-    """Answers the requests of one client connection, one after another.
-
-    The next request is read only after the response to the previous request was written. Therefore,
-    the server never holds several unread responses for one client.
-
-    Parameters
-    ----------
-    reader, writer : asyncio.StreamReader and asyncio.StreamWriter
-        The two directions of the connection.
     catalog : Catalog
         The partitions that are served.
     handlers : HandlerSet
         The request handlers of the server.
-    memory : ServerMemory
-        The limits that all connections share.
+    fetch : FetchApi
+        The handler of Fetch.
     open_apis : frozenset of int or None
         Keys of the APIs that a client may use before authentication. None if clients need not authenticate.
+    tls : ssl.SSLContext or None
+        The certificate, or None if connections are not encrypted.
+    most_connections : int
+        Largest number of open connections.
+    memory : ServerMemory
+        The limits that all connections share.
+    fetch_frames : dict of FetchFrames
+        The layouts of Fetch requests and responses, by version.
+    connections : set of ClientConnection
+        The open connections, including those in the TLS handshake.
+    buffer : memoryview
+        Memory for the bytes of one call of ``recv``.
+    """
+
+    catalog: Catalog
+    handlers: HandlerSet
+    fetch: FetchApi
+    open_apis: frozenset[int] | None
+    tls: ssl.SSLContext | None
+    most_connections: int
+    memory: ServerMemory = field(default_factory=ServerMemory)
+    fetch_frames: dict[int, FetchFrames] = field(default_factory=fetch_frames)
+    connections: set[ClientConnection] = field(default_factory=set)
+    buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BUFFER)))
+
+
+class ClientConnection(Receiver):
+    """Answers the requests of one client connection, one after another.
+
+    The next request is handled only after the response to the previous request was written. Therefore,
+    the server never holds several unread responses for one client.
+
+    Most Fetch requests are answered without a task. If a request must wait, for example for a file or
+    for other clients, a task answers it.
+
+    Parameters
+    ----------
+    shared : Shared
+        The objects that all connections of the server share.
 
     Attributes
     ----------
@@ -99,28 +101,18 @@ class ClientConnection:
         State that handlers keep for the connection.
     """
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        catalog: Catalog,
-        handlers: HandlerSet,
-        memory: ServerMemory,
-        open_apis: frozenset[int] | None,
-    ) -> None:
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared.buffer)
         self.principal: str | None = None
         self.attributes: dict[str, Any] = {}
-        self._reader, self._writer = reader, writer
-        self._deadline = ReadDeadline(reader)
-        self._responses = ResponseWriter(writer, catalog, memory.unread)
-        self._catalog = catalog
-        self._handlers = handlers
-        self._memory = memory
-        self._open_apis = open_apis
-        self._limits: ServerLimits = catalog.settings.limits
-        name = writer.get_extra_info("peername") or ("", 0)
-        self._peer: tuple[str, int] = (str(name[0]), int(name[1]))
-        self._tls = isinstance(writer.get_extra_info("ssl_object"), ssl.SSLObject)
+        self._shared = shared
+        self._limits = shared.catalog.settings.limits
+        self._responses = ResponseWriter(shared.catalog, shared.memory.unread)
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._incomplete = False
+        """Whether the size field of the next request was received, but not the whole request."""
+        self._peer: tuple[str, int] = ("", 0)
 
     @property
     def peer(self) -> tuple[str, int]:
@@ -130,116 +122,284 @@ class ClientConnection:
     @property
     def listener_secure(self) -> bool:
         """Whether the connection is encrypted."""
-        return self._tls
+        return self._shared.tls is not None
 
     @property
     def gone(self) -> bool:
         """Whether the client has closed the connection."""
-        return self._reader.at_eof() or self._reader.exception() is not None or self._writer.is_closing()
+        return self.at_eof or self.transport.is_closing()
 
-    async def run(self) -> None:
-        """Answer requests until the client closes the connection, or a limit is exceeded."""
-        why = ""
-        try:
-            while True:
-                await self._answer_next()
-        except ClosedError as error:
-            why = str(error)
-        except (ConnectionError, ssl.SSLError):
-            pass
-        except OSError as error:  # An OSError is raised if a segment is unreadable, or if the client is unreachable.
-            why = str(error)
-        finally:
-            if why:
-                host, port = self._peer
-                self._catalog.settings.on_message(f"{host}:{port}: connection closed: {why}")
-            self._deadline.close()
-            self._writer.transport.abort()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for requests, or close the connection if too many connections are open. asyncio calls this method."""
+        self.transport = cast(asyncio.Transport, transport)
+        shared, name = self._shared, transport.get_extra_info("peername") or ("", 0)
+        self._peer = str(name[0]), int(name[1])
+        if (count := len(shared.connections)) >= shared.most_connections:
+            self._closed = True
+            self.transport.abort()
+            shared.catalog.settings.on_message(f"{count} connections are open, so new connections are closed")
+            return
+        shared.connections.add(self)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if shared.tls is not None:
+            self._start(self._shake_hands(shared.tls))
+        else:
+            self._responses.connect(self.transport)
+            self.set_deadline(self._limits.idle_timeout)
 
-    async def _answer_next(self) -> None:
-        self._deadline.set(self._limits.idle_timeout)
+    def connection_lost(self, error: Exception | None) -> None:
+        """Release the connection. A running task notices that the client has disconnected, and ends."""
+        super().connection_lost(error)
+        self._closed = True
+        self._responses.disconnect()
+        if self._task is None:
+            self._shared.connections.discard(self)
+
+    def pause_writing(self) -> None:
+        """Stop to write, because the client does not read. asyncio calls this method."""
+        self._responses.pause()
+
+    def resume_writing(self) -> None:
+        """Continue to write. asyncio calls this method."""
+        self._responses.resume()
+
+    async def close(self) -> None:
+        """Close the connection, and wait until its task has ended."""
+        task = self._task
+        if task is None:
+            self._end(ClosedError(""))
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def whole_request(self, buffer: memoryview, count: int) -> bool:
+        """Answer a small request, if the first `count` bytes of `buffer` are exactly one request.
+
+        `received` could answer it, too. Most requests arrive as a whole, and are answered here with fewer steps.
+        """
+        if self._task is not None or not SIZE_BYTES < count <= FREE_FRAME or self._closed:
+            return False
+        if int.from_bytes(buffer[:SIZE_BYTES], "big", signed=True) != count - SIZE_BYTES:
+            return False
         try:
-            size_field = await self._reader.readexactly(SIZE_BYTES)
-        except asyncio.IncompleteReadError as error:
-            raise ClosedError("the client sent only a part of a request" if error.partial else "") from None
-        except TimeoutError:
-            raise ClosedError(f"no request for {self._limits.idle_timeout:g} seconds") from None
-        size = int.from_bytes(size_field, "big", signed=True)
+            self._answer_small(bytes(buffer[:count]))
+        except Exception as error:
+            self._end(error)
+        return True
+
+    def received(self) -> None:
+        """Answer the next request, if it was received completely and no other request is being answered."""
+        if self._task is not None or self._closed:
+            return
+        try:
+            self._next_request()
+        except Exception as error:
+            self._end(error)
+
+    def expired(self) -> None:
+        """Close the connection, because no complete request was received in time."""
+        size = self.size_field()
+        if size is None:
+            self._end(ClosedError(f"no request for {self._limits.idle_timeout:g} seconds"))
+        else:
+            self._end(_incomplete(size))
+
+    def _next_request(self) -> None:
+        size = self.size_field()
+        if size is None:
+            if self.at_eof:
+                raise ClosedError(PARTIAL_REQUEST if self._received else "")
+            return
         if not 0 < size <= self._limits.max_frame_bytes:
             limit = self._limits.max_frame_bytes
             raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}")
-        response = await self._response_to(size_field, size)
-        if response is not None:
-            await self._responses.write(*response)
+        if size > FREE_FRAME:
+            self._start(self._large_request(size))
+            return
+        frame = self.take(SIZE_BYTES + size)
+        if frame is None:
+            if self.at_eof:
+                raise ClosedError(PARTIAL_REQUEST)
+            if not self._incomplete:
+                self._incomplete = True
+                self.set_deadline(PARTIAL_TIMEOUT)
+            return
+        self._answer_small(frame)
+
+    def _answer_small(self, frame: bytes) -> None:
+        """Answer a request of at most FREE_FRAME bytes, or start a task that answers it."""
+        self._incomplete = False
+        answering = self._fetch_now(frame) if frame[4:7] == FETCH_START else self._small_request(frame)
+        if answering is not None:
+            self._start(answering)
+        else:
+            self._finished()
+
+    def _finished(self) -> None:
+        """Wait for the next request. If it was already received, answer it after other connections had a turn."""
         if CLOSE_AFTER_RESPONSE in self.attributes:
             raise ClosedError(self.attributes[CLOSE_AFTER_RESPONSE])
+        self.set_deadline(self._limits.idle_timeout)
+        if self._received or self.at_eof:
+            self._loop.call_soon(self.received)
 
-    async def _response_to(self, size_field: bytes, size: int) -> tuple[Buffers, FileRecords] | None:
-        """Read the rest of a request, and return the response, or None if the request demands no response.
+    def _start(self, answering: Answering) -> None:
+        """Start a task that answers a request."""
+        self.clear_deadline()
+        self._task = self._loop.create_task(self._run(answering))
 
-        The server handles a large request only when enough memory is available for the decoded
-        objects. Until then, the server keeps only the bytes of the request.
+    async def _run(self, answering: Answering) -> None:
+        try:
+            await answering
+            self._task = None
+            if self._closed:
+                raise ClosedError("")
+            self._finished()
+        except asyncio.CancelledError:
+            self._end(ClosedError(""))
+        except Exception as error:
+            self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        """Close the connection, and log the reason unless the client has closed the connection."""
+        self._task = None
+        self._closed = True
+        self._shared.connections.discard(self)
+        self.transport.abort()
+        self.stop_timer()
+        if isinstance(error, ConnectionError | ssl.SSLError):
+            return
+        if not isinstance(error, ClosedError | OSError):  # An OSError is raised if a segment is unreadable.
+            raise error
+        if str(error):
+            host, port = self._peer
+            self._shared.catalog.settings.on_message(f"{host}:{port}: connection closed: {error}")
+
+    async def _shake_hands(self, context: ssl.SSLContext) -> None:
+        """Encrypt the connection.
+
+        The listener itself does not use TLS. asyncio reports a TLS connection only after the handshake,
+        so clients that never complete the handshake would not count as connections.
         """
-        if size <= FREE_FRAME:
-            return await self._handle(self._decode(size_field + await self._rest(size)))
-        self._deadline.clear()
-        async with self._memory.frames.reserved(size):
-            frame = size_field + await self._rest(size)
-            request: Any = self._decode(frame)
+        limit = self._limits.handshake_timeout
+        try:
+            made = await self._loop.start_tls(
+                self.transport, self, context, server_side=True, ssl_handshake_timeout=limit
+            )
+        except ConnectionAbortedError:
+            raise ClosedError(f"the TLS handshake was still incomplete after {limit:g} seconds") from None
+        except ConnectionError:
+            raise ClosedError("") from None
+        except OSError as error:  # ssl.SSLError is an OSError
+            raise ClosedError(f"the TLS handshake failed: {error}") from None
+        assert made is not None
+        self.transport = made
+        self._responses.connect(made)
+
+    def _fetch_now(self, frame: bytes) -> Answering | None:
+        """Answer a Fetch request if this needs no wait. Otherwise, return a coroutine that answers the request."""
+        shared, version = self._shared, frame[7]
+        frames = shared.fetch_frames.get(version)
+        if frames is None or (shared.open_apis is not None and self.principal is None):
+            return self._small_request(frame)
+        try:
+            header, request = frames.read(frame)
+        except (KafkaFormatError, UnicodeDecodeError) as error:
+            raise _undecodable(error) from None
+        try:
+            started = shared.fetch.start(request, version)
+            response = started.known()
+            if response is None:
+                return self._fetch_later(started, frames, header)
+            parts = frames.write(response, header.correlation_id)
+        except CLOSING:
+            raise
+        except Exception as error:
+            raise _failed(error, FETCH, version, header.client_id) from error
+        return self._responses.write_now(parts)
+
+    async def _fetch_later(self, started: StartedFetch, frames: FetchFrames, header: Any) -> None:
+        try:
+            response = await started.complete(self)
+            parts = frames.write(response, header.correlation_id)
+        except CLOSING:
+            raise
+        except Exception as error:
+            raise _failed(error, FETCH, header.api_version, header.client_id) from error
+        await self._responses.write(parts)
+
+    async def _small_request(self, frame: bytes) -> None:
+        await self._answer(_decode(frame))
+
+    async def _large_request(self, size: int) -> None:
+        """Answer a request when enough memory is available for its bytes and for the decoded objects."""
+        async with self._shared.memory.frames.reserved(size):
+            try:
+                frame = await self.take_later(SIZE_BYTES + size, PARTIAL_TIMEOUT)
+            except TimeoutError:
+                raise _incomplete(size) from None
+            if frame is None:
+                raise ClosedError(PARTIAL_REQUEST)
+            request: Any = _decode(frame)
             elements = count_elements(request.body)
             if elements > MOST_OBJECTS:
                 raise ClosedError(f"a request contains {elements} array elements; the limit is {MOST_OBJECTS}")
             needed = elements * ELEMENT_BYTES
-            if not self._memory.objects.has(needed):
+            objects = self._shared.memory.objects
+            if not objects.has(needed):
                 request = None
-            async with self._memory.objects.reserved(needed):
-                return await self._handle(self._decode(frame) if request is None else request)
+            async with objects.reserved(needed):
+                response = await self._response_to(_decode(frame) if request is None else request)
+        if response is not None:
+            await self._responses.write(response)
 
-    async def _rest(self, size: int) -> bytes:
-        """Read the `size` bytes of a request that follow its size field."""
-        self._deadline.set(PARTIAL_TIMEOUT)
-        try:
-            return await self._reader.readexactly(size)
-        except asyncio.IncompleteReadError:
-            raise ClosedError("the client sent only a part of a request") from None
-        except TimeoutError:
-            raise ClosedError(
-                f"a request of {size} bytes was still incomplete after {PARTIAL_TIMEOUT:g} seconds"
-            ) from None
-        finally:
-            self._deadline.clear()
+    async def _answer(self, request: Any) -> None:
+        response = await self._response_to(request)
+        if response is not None:
+            await self._responses.write(response)
 
-    def _decode(self, frame: bytes) -> Any:
-        try:
-            return protocol.read_request(frame, max_objects=MOST_OBJECTS)
-        except (KafkaFormatError, UnicodeDecodeError) as error:
-            raise ClosedError(f"a request cannot be read: {error}") from None
-
-    async def _handle(self, request: Any) -> tuple[Buffers, FileRecords] | None:
+    async def _response_to(self, request: Any) -> Parts | None:
         """Return the response to a request, or None if the client expects no response."""
         key, version = request.header.api_key, request.header.api_version
-        handler = self._handlers.find(key, version)
+        handler = self._shared.handlers.find(key, version)
         if handler is None or (isinstance(request.body, UnknownBody) and key != API_VERSIONS):
             raise ClosedError(f"the server does not support version {version} of the API with key {key}")
-        if self._open_apis is not None and self.principal is None and key not in self._open_apis:
+        open_apis = self._shared.open_apis
+        if open_apis is not None and self.principal is None and key not in open_apis:
             raise ClosedError(f"the API with key {key} was requested before authentication")
         client_id = request.header.client_id
         context = RequestContext(key, version, client_id, self)
-        records = FileRecords()
         try:
-            async with self._memory.turns if key in LARGE_RESPONSES else nullcontext():
+            async with self._shared.memory.turns if key in LARGE_RESPONSES else nullcontext():
                 response = await handler(request.body, context)
                 if response is None:
                     return None
-                if isinstance(response, FileResponse):
-                    response, records = response.body, response.records
+                if isinstance(response, FetchAnswers):
+                    return self._shared.fetch_frames[version].write(response, request.header.correlation_id)
                 if key == API_VERSIONS and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
                     version = 0  # KIP-511: clients expect an UNSUPPORTED_VERSION response in version 0
                 made = protocol.make_response(response, version, request.header.correlation_id)
-                return protocol.write_response(made), records
-        except (ConnectionError, ClosedError):
+                return parts_of(protocol.write_response(made))
+        except CLOSING:
             raise
         except Exception as error:
-            raise ClosedError(
-                f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}"
-            ) from error
+            raise _failed(error, key, version, client_id) from error
+
+
+def _decode(frame: bytes) -> Any:
+    try:
+        return protocol.read_request(frame, max_objects=MOST_OBJECTS)
+    except (KafkaFormatError, UnicodeDecodeError) as error:
+        raise _undecodable(error) from None
+
+
+def _undecodable(error: Exception) -> ClosedError:
+    return ClosedError(f"a request cannot be read: {error}")
+
+
+def _incomplete(size: int) -> ClosedError:
+    return ClosedError(f"a request of {size} bytes was still incomplete after {PARTIAL_TIMEOUT:g} seconds")
+
+
+def _failed(error: Exception, key: int, version: int, client_id: str | None) -> ClosedError:
+    return ClosedError(f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
-from .. import protocol
 from ..constants import MAGIC_V0, MAGIC_V1, MAGIC_V2
 from ..errors import InvalidError, KafkaFormatError
 from ..protocol import ErrorCode
 from ..protocol.apis import FETCH
 from .catalog import Catalog
 from .checked_batches import Span
-from .file_records import FileRecords
-from .handlers import Handlers, RequestContext
+from .fetch_answer import UNKNOWN_OFFSET, Answer, FetchAnswers
+from .fetch_frames import NEWEST_VERSION, SESSION_VERSION, TOPIC_ID_VERSION
+from .handlers import Connection, Handlers, RequestContext
 from .record_data import empty_batch, in_format
 from .served_partition import ServedPartition
 from .sessions import FetchedPartition, FetchSession, FetchSessions
@@ -30,79 +30,12 @@ MOST_IN_LOOP = 1000
 Each partition takes about 10 µs. Therefore, a thread answers requests with more partitions.
 """
 READ_COMMITTED_LEVEL = 1
-NEWEST_VERSION = 18
-SESSION_VERSION = 7
-TOPIC_ID_VERSION = 13
 MAGIC_V2_VERSION = 4
 """Lowest version of Fetch whose clients read record format 2."""
 MAGIC_V1_VERSION = 2
 """Lowest version of Fetch whose clients read record format 1."""
-UNKNOWN_OFFSET = -1
 CONVERTED_BYTES = 4 << 20
 """Largest number of bytes of one partition that are converted for one response. Converted batches are in memory."""
-
-
-@dataclass
-class FileResponse:
-    """A Fetch response that contains placeholders for bytes of segments.
-
-    Attributes
-    ----------
-    body : Message
-        The Fetch response with placeholders instead of record data.
-    records : FileRecords
-        The bytes to send in place of the placeholders.
-    """
-
-    body: Any
-    records: FileRecords
-
-
-@dataclass
-class Answer:
-    """The answer for one partition of a Fetch request.
-
-    Attributes
-    ----------
-    wanted : FetchedPartition
-        The client's request for the partition.
-    served : ServedPartition or None
-        The partition, or None if it does not exist.
-    error : ErrorCode
-        The error, or NONE.
-    high_watermark, last_stable_offset, log_start_offset : int
-        The offsets in the response, or -1.
-    aborted : list of (int, int) or None
-        Producer id and first offset of each aborted transaction. None if the client reads uncommitted.
-    spans : list of Span or None
-        Batches that are sent from a file.
-    data : bytes
-        Batches that are not sent from a file.
-    size : int
-        Number of bytes of the batches.
-    next_offset : int
-        The offset that the client will request next, or -1 if it is unknown.
-    changes : int
-        `ServedPartition.changes` before the partition was read.
-    """
-
-    wanted: FetchedPartition
-    served: ServedPartition | None
-    error: ErrorCode = ErrorCode.NONE
-    high_watermark: int = UNKNOWN_OFFSET
-    last_stable_offset: int = UNKNOWN_OFFSET
-    log_start_offset: int = UNKNOWN_OFFSET
-    aborted: list[tuple[int, int]] | None = None
-    spans: list[Span] | None = None
-    data: bytes = b""
-    size: int = 0
-    next_offset: int = UNKNOWN_OFFSET
-    changes: int = 0
-
-    @property
-    def offsets(self) -> tuple[int, int, int]:
-        """High watermark, last stable offset and log start offset."""
-        return self.high_watermark, self.last_stable_offset, self.log_start_offset
 
 
 class FetchApi:
@@ -115,42 +48,28 @@ class FetchApi:
     """
 
     def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
         self._limits = catalog.settings.limits
         self.sessions: FetchSessions = FetchSessions(self._limits.max_sessions)
-        self._reading: set[asyncio.Task[None]] = set()
-        """Tasks that check batches before a client asks for them."""
 
     def handlers(self) -> Handlers:
         """Return the handler of Fetch."""
         return {FETCH: (0, NEWEST_VERSION, self.fetch)}
 
-    async def fetch(self, request: Any, context: RequestContext) -> Any:
-        """Return a `FileResponse`. If less than `min_bytes` is available, wait at most `max_wait_ms` for more data."""
-        version = context.api_version
-        by_id = version >= TOPIC_ID_VERSION
-        if version >= SESSION_VERSION:
-            found = self.sessions.find(request, by_id)
-        else:
-            found = FetchSession()
-            found.update(request)
-        if isinstance(found, ErrorCode):
-            return FileResponse(protocol.FetchResponse(error_code=found), FileRecords())
-        collect = partial(self._collect, found, request, version)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
-        while True:
-            answers = collect(True) if len(found.partitions) <= MOST_IN_LOOP else None
-            if answers is None:
-                answers = await self._catalog.run(collect, False)
-            assert answers is not None
-            enough = sum(answer.size for answer in answers) >= request.min_bytes
-            done = enough or not answers or any(answer.error for answer in answers) or loop.time() >= deadline
-            if done or not await self._changed(answers, deadline, context):
-                self._read_ahead(answers)
-                return self._response(found, answers, version)
+    async def fetch(self, request: Any, context: RequestContext) -> FetchAnswers:
+        """Return the response to a Fetch request."""
+        started = self.start(request, context.api_version)
+        return started.known() or await started.complete(context.connection)
 
-    def _read_ahead(self, answers: list[Answer]) -> None:
+    def start(self, request: Any, version: int) -> StartedFetch:
+        """Start to answer a Fetch request: find or create its fetch session."""
+        if version >= SESSION_VERSION:
+            return StartedFetch(self, request, version, self.sessions.find(request, version >= TOPIC_ID_VERSION))
+        session = FetchSession()
+        session.update(request)
+        return StartedFetch(self, request, version, session)
+
+    def read_ahead(self, answers: list[Answer]) -> None:
         """Start to check the batches that clients will probably request next."""
         for answer in answers:
             served = answer.served
@@ -158,11 +77,9 @@ class FetchApi:
                 continue
             offset = served.to_read_ahead(answer.wanted.request.fetch_offset, answer.next_offset)
             if offset is not None:
-                task = asyncio.create_task(self._catalog.run(served.read_ahead, offset))
-                self._reading.add(task)
-                task.add_done_callback(self._reading.discard)
+                self.catalog.start(served.read_ahead, offset)
 
-    async def _changed(self, answers: list[Answer], deadline: float, context: RequestContext) -> bool:
+    async def changed(self, answers: list[Answer], deadline: float, connection: Connection) -> bool:
         """Wait until one of the partitions changes, and return True.
 
         If no partition changes before the deadline, or if the client closes the connection, return
@@ -171,14 +88,14 @@ class FetchApi:
         loop = asyncio.get_running_loop()
         changes = [(answer.served, answer.changes) for answer in answers if answer.served is not None]
         pause = POLL
-        while (left := deadline - loop.time()) > 0 and not context.connection.gone:
+        while (left := deadline - loop.time()) > 0 and not connection.gone:
             await asyncio.sleep(min(pause, left))
             if any(served.changes != before for served, before in changes):
                 return True
             # Many clients can wait for the same partition. One check of the partition is enough for all of them.
             due = [(served, before) for served, before in changes if served.seconds_since_check() >= POLL / 2]
             started = loop.time()
-            if len(due) > 0 and await self._catalog.run(_any_changed, due):
+            if len(due) > 0 and await self.catalog.run(_any_changed, due):
                 return True
             pause = max(POLL, SLOW_POLL_FACTOR * (loop.time() - started))
         return False
@@ -186,11 +103,11 @@ class FetchApi:
     def _served(self, wanted: FetchedPartition) -> ServedPartition | None:
         name = wanted.topic
         if isinstance(name, str):
-            return self._catalog.partition(name, wanted.request.partition)
-        topic = self._catalog.topic_by_id(name)
+            return self.catalog.partition(name, wanted.request.partition)
+        topic = self.catalog.topic_by_id(name)
         return None if topic is None else topic.partitions.get(wanted.request.partition)
 
-    def _collect(self, session: FetchSession, request: Any, version: int, known_only: bool) -> list[Answer] | None:
+    def collect(self, session: FetchSession, request: Any, version: int, known_only: bool) -> list[Answer] | None:
         """Return the response data for each partition of a fetch session.
 
         If `known_only` is True, return None instead of reading a file.
@@ -258,7 +175,7 @@ class FetchApi:
                         return None
             answer.spans, answer.size, answer.next_offset = fetched.spans, fetched.size, fetched.next_offset
             magic = MAGIC_V2 if version >= MAGIC_V2_VERSION else MAGIC_V1 if version >= MAGIC_V1_VERSION else MAGIC_V0
-            converting = magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)
+            converting = magic < MAGIC_V2 or fetched.legacy
             if converting and fetched.size > CONVERTED_BYTES:
                 fetched = served.fetch(offset, fetched.next_offset, CONVERTED_BYTES, True, known_only)
                 if fetched is None:
@@ -267,9 +184,9 @@ class FetchApi:
             if fetched.spans and converting:
                 if known_only:
                     return None
-                settings = self._catalog.settings
+                settings = self.catalog.settings
                 skip = served.report_batch if settings.on_error == "skip" else None
-                answer.data = in_format(self._catalog.resources, fetched.spans, magic, settings.max_batch_bytes, skip)
+                answer.data = in_format(self.catalog.resources, fetched.spans, magic, settings.max_batch_bytes, skip)
                 answer.spans, answer.size = None, len(answer.data)
             if answer.spans:
                 self._open_files(answer.spans)
@@ -279,12 +196,10 @@ class FetchApi:
         except InvalidError:
             answer.error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         except KafkaFormatError as error:
-            self._catalog.settings.on_message(f"{served.topic}-{served.number}: offset {offset} is damaged: {error}")
+            self.catalog.settings.on_message(f"{served.topic}-{served.number}: offset {offset} is damaged: {error}")
             answer.error = ErrorCode.CORRUPT_MESSAGE
         except OSError as error:
-            self._catalog.settings.on_message(
-                f"{served.topic}-{served.number}: offset {offset} cannot be read: {error}"
-            )
+            self.catalog.settings.on_message(f"{served.topic}-{served.number}: offset {offset} cannot be read: {error}")
             answer.error = ErrorCode.KAFKA_STORAGE_ERROR
         if answer.error:
             answer.spans, answer.data, answer.size, answer.aborted = None, b"", 0, None
@@ -296,14 +211,16 @@ class FetchApi:
         After the server has sent the first byte, the server can no longer report an error to the
         client.
         """
-        files = self._catalog.resources.files
-        for path, inode in dict.fromkeys(span[:2] for span in spans):
-            files.release(files.acquire(path, inode))
+        files = self.catalog.resources.files
+        last = None
+        for span in spans:
+            if last is None or span.path is not last.path or span.inode != last.inode:
+                files.release(files.acquire(span.path, span.inode))
+            last = span
 
-    def _response(self, session: FetchSession, answers: list[Answer], version: int) -> FileResponse:
+    def response(self, session: FetchSession, answers: list[Answer]) -> FetchAnswers:
         """Return a Fetch response with the given answers. In a fetch session, unchanged partitions are omitted."""
-        records = FileRecords()
-        topics: dict[Any, list[Answer]] = {}
+        topics: dict[str | UUID, list[Answer]] = {}
         for answer in answers:
             wanted = answer.wanted
             if session.incremental and not answer.error and not answer.size and answer.offsets == wanted.sent:
@@ -312,43 +229,70 @@ class FetchApi:
             if answer.size:
                 session.served(wanted)
             topics.setdefault(wanted.topic, []).append(answer)
-        by_id = version >= TOPIC_ID_VERSION
-        make = protocol.FetchResponse.FetchableTopicResponse
-        return FileResponse(
-            protocol.FetchResponse(
-                session_id=session.session_id,
-                responses=[
-                    make(
-                        topic="" if by_id else name,
-                        topic_id=name if by_id else make().topic_id,
-                        partitions=[_partition_data(answer, records) for answer in found],
-                    )
-                    for name, found in topics.items()
-                ],
-            ),
-            records,
-        )
+        return FetchAnswers(session.session_id, topics)
 
 
-def _partition_data(answer: Answer, records: FileRecords) -> Any:
-    make = protocol.FetchResponse.PartitionData
-    aborted = None
-    if answer.aborted is not None:
-        aborted = [
-            protocol.FetchResponse.AbortedTransaction(producer_id=p, first_offset=first) for p, first in answer.aborted
-        ]
-    data: Any = answer.data
-    if answer.spans and answer.served is not None:
-        data = records.add(answer.served, answer.spans)
-    return make(
-        partition_index=answer.wanted.request.partition,
-        error_code=answer.error,
-        high_watermark=answer.high_watermark,
-        last_stable_offset=answer.last_stable_offset,
-        log_start_offset=answer.log_start_offset,
-        aborted_transactions=aborted,
-        records=data,
-    )
+class StartedFetch:
+    """A Fetch request that is being answered.
+
+    Parameters
+    ----------
+    api : FetchApi
+        The handler of Fetch.
+    request : FetchRequest
+        The request.
+    version : int
+        Version of the request.
+    session : FetchSession or ErrorCode
+        The fetch session of the request, or the error to return.
+    """
+
+    __slots__ = ("_api", "_request", "_session", "_version")
+
+    def __init__(self, api: FetchApi, request: Any, version: int, session: FetchSession | ErrorCode) -> None:
+        self._api = api
+        self._request = request
+        self._version = version
+        self._session = session
+
+    def known(self) -> FetchAnswers | None:
+        """Return the response. If files must be read, or if the client must wait, return None."""
+        session = self._session
+        if isinstance(session, ErrorCode):
+            return FetchAnswers(error=session)
+        if len(session.partitions) > MOST_IN_LOOP:
+            return None
+        answers = self._api.collect(session, self._request, self._version, True)
+        if answers is None or not (self._request.max_wait_ms <= 0 or self._is_enough(answers)):
+            return None
+        return self._respond(session, answers)
+
+    async def complete(self, connection: Connection) -> FetchAnswers:
+        """Return the response. If less than `min_bytes` is available, wait at most `max_wait_ms` for more data."""
+        session, api, loop = self._session, self._api, asyncio.get_running_loop()
+        assert isinstance(session, FetchSession)
+        deadline = loop.time() + max(self._request.max_wait_ms, 0) / 1000
+        while True:
+            collect = partial(api.collect, session, self._request, self._version)
+            answers = collect(True) if len(session.partitions) <= MOST_IN_LOOP else None
+            if answers is None:
+                answers = await api.catalog.run(collect, False)
+            assert answers is not None
+            done = self._is_enough(answers) or loop.time() >= deadline
+            if done or not await api.changed(answers, deadline, connection):
+                return self._respond(session, answers)
+
+    def _is_enough(self, answers: list[Answer]) -> bool:
+        size = 0
+        for answer in answers:
+            if answer.error:
+                return True
+            size += answer.size
+        return size >= self._request.min_bytes or not answers
+
+    def _respond(self, session: FetchSession, answers: list[Answer]) -> FetchAnswers:
+        self._api.read_ahead(answers)
+        return self._api.response(session, answers)
 
 
 def wrong_epoch(served: ServedPartition, current_leader_epoch: int) -> ErrorCode:

@@ -23,6 +23,8 @@ class OpenSegment:
         Path of the file, as it was passed to the constructor.
     view : FileView
         The open file.
+    descriptor : int
+        The file descriptor, or -1 if the file is not local.
     inode : int
         Inode of the file, or 0 if the file is not local.
     """
@@ -30,22 +32,16 @@ class OpenSegment:
     def __init__(self, path: Location) -> None:
         self.path: Location = path
         self.view: FileView = FileView(path)
-        handle = self.view.fileno()
-        self.inode: int = os.fstat(handle).st_ino if handle >= 0 and not isinstance(path, UrlPath) else 0
+        self.descriptor: int = self.view.fileno()
+        local = self.descriptor >= 0 and not isinstance(path, UrlPath)
+        self.inode: int = os.fstat(self.descriptor).st_ino if local else 0
         self.users = 0
-
-    def fileno(self) -> int:
-        """Return the file descriptor, or -1 if the file is not local."""
-        return self.view.fileno()
-
-    def size(self) -> int:
-        """Return the current size of the file, in bytes."""
-        handle = self.view.fileno()
-        return os.fstat(handle).st_size if handle >= 0 else self.view.size
+        self.removed = False
+        """Whether `OpenFiles` no longer contains the file, so that the last user closes it."""
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes of the file, or fewer at its end. The file may have grown since it was opened."""
-        handle = self.view.fileno()
+        handle = self.descriptor
         return os.pread(handle, size, position) if handle >= 0 else self.view.read(position, size)
 
 
@@ -78,6 +74,8 @@ class OpenFiles:
     def __init__(self, capacity: int) -> None:
         self._capacity = min(capacity, descriptor_limit() // 4)
         self._files: OrderedDict[Location, OpenSegment] = OrderedDict()
+        self._latest: tuple[Location | None, OpenSegment | None] = None, None
+        """The last argument and the last result of `acquire`. Most calls have the same argument again."""
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -89,28 +87,33 @@ class OpenFiles:
         If the inode of the open segment differs from `inode`, the path is opened again.
         """
         with self._lock:
+            latest, found = self._latest
+            if latest is path and found is not None and found.inode == inode and not found.removed:
+                found.users += 1
+                return found
             found = self._files.get(path)
             if found is not None and inode and found.inode != inode:
                 del self._files[path]
-                self._close_unused(found)
+                self._remove(found)
                 found = None
             if found is None:
                 found = self._files[path] = self._open(path)
             self._files.move_to_end(path)
             found.users += 1
+            self._latest = path, found
             while len(self._files) > self._capacity:
                 oldest = next(iter(self._files))
                 if oldest is found.path:
                     break
-                self._close_unused(self._files.pop(oldest))
+                self._remove(self._files.pop(oldest))
             return found
 
     def release(self, file: OpenSegment) -> None:
         """Release a file that `acquire` has returned."""
         with self._lock:
             file.users -= 1
-            if self._files.get(file.path) is not file:
-                self._close_unused(file)
+            if file.removed:
+                self._remove(file)
 
     def close_deleted(self) -> None:
         """Close the unused files that were deleted, renamed or replaced since they were opened."""
@@ -121,7 +124,7 @@ class OpenFiles:
             for path, file in deleted:
                 if self._files.get(path) is file:
                     del self._files[path]
-                    self._close_unused(file)
+                    self._remove(file)
 
     def _open(self, path: Location) -> OpenSegment:
         """Open a file. If the process has too many open files, close the unused ones, and try again."""
@@ -131,7 +134,7 @@ class OpenFiles:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
             for known in [known for known, file in self._files.items() if not file.users]:
-                self._files.pop(known).view.close()
+                self._remove(self._files.pop(known))
             return OpenSegment(path)
 
     def close(self) -> None:
@@ -139,9 +142,11 @@ class OpenFiles:
         with self._lock:
             files, self._files = list(self._files.values()), OrderedDict()
             for file in files:
-                self._close_unused(file)
+                self._remove(file)
 
     @staticmethod
-    def _close_unused(file: OpenSegment) -> None:
+    def _remove(file: OpenSegment) -> None:
+        """Close a file that was removed from `_files`, unless it is in use."""
+        file.removed = True
         if not file.users:
             file.view.close()

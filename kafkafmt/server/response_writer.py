@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from itertools import groupby
+from collections.abc import Coroutine
 from typing import Any
 
 from ..log.format.unreadable import DISK_ERRORS
+from ..paths import UrlPath
 from .catalog import Catalog
-from .checked_batches import Span
-from .file_records import FileRecords, is_placeholder
 from .memory import UnreadResponses
 from .open_files import OpenSegment
-from .served_partition import ServedPartition
+from .response_parts import FilePart, Parts
 
 CHUNK = 1 << 20
 """Largest number of bytes of a segment that are sent at once. The client must read them within the write timeout."""
@@ -24,14 +23,20 @@ MOST_IN_TURN = 8 << 20
 
 A client that reads fast could otherwise keep the event loop busy.
 """
+WRITE_BUFFER = 256 << 10
+"""Number of encrypted bytes that are kept until the client has read them, before the server waits."""
 
 
 class ClosedError(Exception):
     """Raised to close a connection. The error message is the reason; it is empty if the client has disconnected."""
 
 
-class UnreadableError(ClosedError):
-    """Raised if a segment cannot be read while it is sent."""
+class SegmentError(ClosedError):
+    """Raised if a segment cannot be read, or was changed, while it is sent."""
+
+    def __init__(self, part: FilePart, message: str) -> None:
+        super().__init__(message)
+        self.part = part
 
 
 class ResponseWriter:
@@ -44,27 +49,65 @@ class ResponseWriter:
 
     Parameters
     ----------
-    writer : asyncio.StreamWriter
-        The connection.
     catalog : Catalog
         The served partitions and the open segments.
     unread : UnreadResponses
         Limits the memory of responses that clients have not read yet.
     """
 
-    def __init__(self, writer: asyncio.StreamWriter, catalog: Catalog, unread: UnreadResponses) -> None:
+    def __init__(self, catalog: Catalog, unread: UnreadResponses) -> None:
         self._unread = unread
-        self._writer = writer
         self._catalog = catalog
+        self._files = catalog.resources.files
         self._timeout = catalog.settings.limits.write_timeout
-        self._socket: Any = None
-        """The socket, or None if the connection is encrypted."""
-        if writer.get_extra_info("ssl_object") is None:
-            self._socket = writer.get_extra_info("socket")
+        self._transport: asyncio.Transport
+        self._encrypted = False
+        self._descriptor = -1
+        """Descriptor of the socket, or -1 if the connection is encrypted or closed."""
+        self._drained: asyncio.Future[None] | None = None
+        """Future that ends when the client has read encrypted data, or None if the write buffer is not full."""
         self._in_turn = 0
 
-    async def write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
-        """Send a response. For each placeholder in `buffers`, send bytes of a segment instead.
+    def connect(self, transport: asyncio.Transport) -> None:
+        """Set the transport. The TLS handshake must be complete."""
+        self._transport = transport
+        self._encrypted = transport.get_extra_info("sslcontext") is not None
+        if self._encrypted:
+            transport.set_write_buffer_limits(WRITE_BUFFER)
+        else:
+            self._descriptor = transport.get_extra_info("socket").fileno()
+
+    def disconnect(self) -> None:
+        """End all waits, because the connection is closed. The descriptor of the socket may be used again."""
+        self._descriptor = -1
+        self.resume()
+
+    def pause(self) -> None:
+        """Stop to write encrypted data, because the write buffer is full."""
+        if self._drained is None:
+            self._drained = asyncio.get_running_loop().create_future()
+
+    def resume(self) -> None:
+        """Continue to write encrypted data."""
+        drained, self._drained = self._drained, None
+        if drained is not None:
+            _set_once(drained)
+
+    def write_now(self, parts: Parts) -> Coroutine[Any, Any, None] | None:
+        """Send a response, as `write` does.
+
+        If the server must wait for the client or for a file, return a coroutine that sends the rest.
+        """
+        self._in_turn = 0
+        if self._encrypted:
+            return self._write(parts)
+        try:
+            return None if self._push(parts) else self._write(parts)
+        except SegmentError as error:
+            return self._forget(error)
+
+    async def write(self, parts: Parts) -> None:
+        """Send a response, and remove the parts that were sent from `parts`.
 
         Raises
         ------
@@ -73,93 +116,129 @@ class ResponseWriter:
         ConnectionError
             The client has closed the connection.
         """
-        self._in_turn = 0
-        if not len(records):
-            data = b"".join(buffers)
-            buffers.clear()  # otherwise, memory would contain the response twice while the client reads
-            await self._send_bytes(data)
-            return
-        spans = iter(records)
-        for placeholder, group in groupby(buffers, is_placeholder):
-            if not placeholder:
-                await self._send_bytes(b"".join(group))
-                continue
-            for _ in group:
-                await self._send_span(*next(spans))
+        rest = self.write_now(parts)
+        if rest is not None:
+            await rest
 
-    async def _send_span(self, partition: ServedPartition, span: Span) -> None:
-        """Send bytes of a segment, if the segment has not changed since its batches were checked."""
-        files = self._catalog.resources.files
+    async def _write(self, parts: Parts) -> None:
+        """Send the rest of a response. Wait for files and for the client."""
         try:
-            file = files.acquire(span.path, span.inode)
+            while parts:
+                part = parts[0]
+                if isinstance(part, FilePart) and (self._encrypted or isinstance(part.span.path, UrlPath)):
+                    await self._load(part, parts)
+                elif isinstance(part, memoryview) and self._encrypted:
+                    await self._encrypt(part)
+                    parts.popleft()
+                elif self._in_turn >= MOST_IN_TURN:
+                    self._in_turn = 0
+                    await asyncio.sleep(0)
+                else:
+                    await self._writable(memoryview(part.obj).nbytes if isinstance(part, memoryview) else 0)
+                if not self._encrypted:
+                    self._push(parts)
+        except SegmentError as error:
+            await self._forget(error)
+
+    async def _forget(self, error: SegmentError) -> None:
+        """Discard the cached batches of the partition, so that the next fetch checks the file, and raise `error`."""
+        await self._catalog.run(error.part.partition.forget, error.part.span)
+        raise error
+
+    def _push(self, parts: Parts) -> bool:
+        """Send what the socket accepts, and remove it from `parts`. Return whether everything was sent.
+
+        A connection stops after MOST_IN_TURN bytes, and at a file that is not local.
+        """
+        try:
+            while parts:
+                part = parts[0]
+                if type(part) is memoryview:
+                    sent = os.write(self._open_socket(), part)
+                    if sent < len(part):
+                        parts[0] = part[sent:]
+                    else:
+                        parts.popleft()
+                elif self._in_turn >= MOST_IN_TURN or not self._push_file(part, parts):
+                    return False
+        except BlockingIOError:
+            return False
+        return True
+
+    def _push_file(self, part: FilePart, parts: Parts) -> bool:
+        """Send bytes of the first of `parts`. Return False if the file is not local."""
+        file = self._open(part)
+        try:
+            if file.descriptor < 0:
+                return False
+            if part.size <= SMALL_SPAN:
+                data = file.read(part.position, part.size)
+                parts[0] = memoryview(data)
+                sent = len(data) if len(data) == part.size else 0
+            else:
+                # The kernel sends the bytes directly from the file.
+                sent = os.sendfile(self._open_socket(), file.descriptor, part.position, min(part.size, CHUNK))
+                part.position += sent
+                part.size -= sent
+                if not part.size:
+                    parts.popleft()
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise _unreadable(error, part) from None
+        finally:
+            self._files.release(file)
+        if not sent:
+            raise SegmentError(part, f"{part.span.path} was truncated while it was sent")
+        self._in_turn += sent
+        return True
+
+    def _open(self, part: FilePart) -> OpenSegment:
+        """Open the segment of a part, and check that it was not replaced since its batches were checked."""
+        span = part.span
+        try:
+            file = self._files.acquire(span.path, span.inode)
         except OSError as error:
             raise ClosedError(f"{span.path} cannot be opened: {error.strerror}") from None
+        if span.inode and file.inode != span.inode:
+            self._files.release(file)
+            raise SegmentError(part, f"{span.path} was changed while it was sent")
+        return file
+
+    async def _load(self, part: FilePart, parts: Parts) -> None:
+        """Read the next bytes of a part in a thread, and insert them before the part."""
+        file = self._open(part)
+        count = min(part.size, CHUNK)
         try:
-            if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
-                await self._catalog.run(partition.forget, span)
-                raise ClosedError(f"{span.path} was changed while it was sent")
-            await self._send_file(file, span.position, span.size)
-        except UnreadableError:
-            # Discard the cached batches, so that the next fetch reads the file and returns the read error to the client.
-            await self._catalog.run(partition.forget, span)
-            raise
-        finally:
-            files.release(file)
-
-    async def _send_file(self, file: OpenSegment, position: int, size: int) -> None:
-        """Send bytes of a file. If possible, the kernel sends the bytes directly from the file (``sendfile``)."""
-        local = file.fileno() >= 0
-        direct = local and self._socket is not None and size > SMALL_SPAN
-        while size > 0:
-            count = min(size, CHUNK)
-            if direct:
-                sent = await self._sendfile(file.fileno(), position, count)
+            if count <= SMALL_SPAN and file.descriptor >= 0:
+                data = file.read(part.position, count)
             else:
-                small = local and count <= SMALL_SPAN
-                try:
-                    data = file.read(position, count) if small else await self._catalog.run(file.read, position, count)
-                except OSError as error:
-                    raise _unreadable(error) from None
-                await self._send_bytes(data)
-                sent = len(data)
-            if sent <= 0:
-                raise ClosedError(f"{file.view.path} was truncated while it was sent")
-            position, size = position + sent, size - sent
-            self._in_turn += sent
-            if self._in_turn >= MOST_IN_TURN:
-                self._in_turn = 0
-                await asyncio.sleep(0)
+                data = await self._catalog.run(file.read, part.position, count)
+        except OSError as error:
+            raise _unreadable(error, part) from None
+        finally:
+            self._files.release(file)
+        if not data:
+            raise SegmentError(part, f"{part.span.path} was truncated while it was sent")
+        part.position += len(data)
+        part.size -= len(data)
+        if not part.size:
+            parts.popleft()
+        parts.appendleft(memoryview(data))
 
-    async def _sendfile(self, source: int, position: int, count: int) -> int:
-        """Call ``os.sendfile``, and return how many bytes the kernel has accepted. 0 means the end of the file."""
-        while True:
-            try:
-                return os.sendfile(self._open_socket(), source, position, count)
-            except BlockingIOError:
-                await self._writable()
-            except OSError as error:
-                raise _unreadable(error) from None
-
-    async def _send_bytes(self, data: bytes) -> None:
-        if self._socket is None:
-            view = memoryview(data)
-            for start in range(0, len(data), CHUNK):
-                self._writer.write(view[start : start + CHUNK])
-                await self._in_time(self._writer.drain(), len(data))
-            return
-        rest = memoryview(data)
-        while len(rest):
-            try:
-                rest = rest[os.write(self._open_socket(), rest) :]
-            except BlockingIOError:
-                await self._writable(len(data))
+    async def _encrypt(self, data: memoryview) -> None:
+        for start in range(0, len(data), CHUNK):
+            if self._transport.is_closing():
+                raise ConnectionResetError("the connection is closed")
+            self._transport.write(data[start : start + CHUNK])
+            if self._drained is not None:
+                await self._in_time(self._drained, memoryview(data.obj).nbytes)
 
     def _open_socket(self) -> int:
-        """Return the descriptor of the socket. Raise an error if the transport has closed the socket."""
-        descriptor = int(self._socket.fileno())
-        if descriptor < 0:
+        """Return the descriptor of the socket. Raise an error if the socket was closed."""
+        if self._descriptor < 0:
             raise ConnectionResetError("the connection is closed")
-        return descriptor
+        return self._descriptor
 
     async def _writable(self, held: int = 0) -> None:
         """Wait until the socket is writable. `held` is the number of response bytes that stay in memory meanwhile.
@@ -201,8 +280,8 @@ def _set_once(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _unreadable(error: OSError) -> Exception:
-    """Convert a disk error to UnreadableError, and return other errors unchanged."""
+def _unreadable(error: OSError, part: FilePart) -> Exception:
+    """Convert a disk error to SegmentError, and return other errors unchanged."""
     if error.errno in DISK_ERRORS:
-        return UnreadableError(f"a segment cannot be read: {error.strerror}")
+        return SegmentError(part, f"a segment cannot be read: {error.strerror}")
     return error

@@ -48,6 +48,8 @@ class Fetched(NamedTuple):
         Whether the next batch is damaged, so that the server must return an error.
     transactional : bool
         Whether one of the batches may belong to a transaction or may be a control batch.
+    legacy : bool
+        Whether one of the batches may have record format 0 or 1.
     """
 
     spans: list[Span]
@@ -55,6 +57,7 @@ class Fetched(NamedTuple):
     next_offset: int
     damaged: bool = False
     transactional: bool = False
+    legacy: bool = False
 
 
 class ServedPartition(GrowingPartition):
@@ -191,7 +194,7 @@ class ServedPartition(GrowingPartition):
         self, offset: int, end: int, max_bytes: int, at_least_one: bool, known_only: bool, omitted: Omitted
     ) -> Fetched | None:
         spans: list[Span] = []
-        size, at, transactional = 0, offset, False
+        size, at, transactional, legacy = 0, offset, False, False
         while at < end:
             batches = self._lists.find(at)
             if batches is None:
@@ -203,20 +206,25 @@ class ServedPartition(GrowingPartition):
                     batches = self._read(at, end)
                 except DamagedLogError as error:
                     self._report(error.damage)
-                    return Fetched(spans, size, at, not spans, transactional)
+                    return Fetched(spans, size, at, not spans, transactional, legacy)
             self._resources.batches.used(batches)
             found, got, following, full = batches.select(at, end, max_bytes - size, at_least_one and not spans, omitted)
+            if not spans:
+                spans = found
+                found = []
             for span in found:
-                last = spans[-1] if spans else None
-                if last is not None and last[:2] == span[:2] and last.position + last.size == span.position:
+                last = spans[-1]
+                if last[:2] == span[:2] and last.position + last.size == span.position:
                     spans[-1] = last._replace(size=last.size + span.size, legacy=last.legacy or span.legacy)
                 else:
                     spans.append(span)
-            transactional = transactional or (batches.transactional and bool(found))
+            if got:
+                transactional = transactional or batches.transactional
+                legacy = legacy or batches.legacy
             size, at = size + got, following
             if full or size >= max_bytes:
                 break
-        return Fetched(spans, size, at, False, transactional)
+        return Fetched(spans, size, at, False, transactional, legacy)
 
     def to_read_ahead(self, offset: int, next_offset: int) -> int | None:
         """Return the offset at which reading ahead starts. Return None if nothing should be read ahead.

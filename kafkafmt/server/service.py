@@ -15,13 +15,12 @@ from types import TracebackType
 
 from .catalog import Catalog
 from .cluster_apis import ClusterApis
-from .connection import ClientConnection
+from .connection import ClientConnection, Shared
 from .describe import DescribeApis
 from .fetch import FetchApi
 from .groups import GroupApis
 from .handlers import HandlerSet
 from .internal_topics import read_groups, read_topic_configs
-from .memory import ServerMemory
 from .messages import MOST_MESSAGES, Messages
 from .offsets import OffsetApis
 from .open_files import descriptor_limit
@@ -30,10 +29,6 @@ from .sasl import OPEN_APIS, SaslApis
 from .settings import ServerLimits, ServerSettings
 from .users import Users
 
-READ_BUFFER = 16 << 10
-"""Size of the read buffer of each connection, in bytes."""
-WRITE_BUFFER = 256 << 10
-"""Size of the write buffer of each connection, in bytes."""
 BACKLOG = 1024
 """Largest number of connections that the kernel keeps until they are accepted."""
 ACCEPTED_AT_ONCE = 4
@@ -90,8 +85,7 @@ class Server:
             settings.on_message(message)
         self._listener: asyncio.Server | None = None
         self._cleaning: asyncio.Task[None] | None = None
-        self._most_connections = settings.limits.max_connections
-        self._connections: set[asyncio.Task[None]] = set()
+        self._shared: Shared | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -116,7 +110,7 @@ class Server:
     @property
     def connection_count(self) -> int:
         """Number of open connections, including those in the TLS handshake."""
-        return len(self._connections)
+        return 0 if self._shared is None else len(self._shared.connections)
 
     async def start(self) -> None:
         """Start to listen.
@@ -129,9 +123,10 @@ class Server:
         settings, catalog = self.settings, self.catalog
         cluster = ClusterApis(catalog)
         self._groups = GroupApis(catalog, partial(read_groups, settings), settings.groups_file)
+        fetch = FetchApi(catalog)
         parts = [
             cluster.handlers(),
-            FetchApi(catalog).handlers(),
+            fetch.handlers(),
             OffsetApis(catalog).handlers(),
             Refusals(settings).handlers(),
             self._groups.handlers(),
@@ -139,12 +134,18 @@ class Server:
         ]
         if self._users is not None:
             parts.append(SaslApis(self._users).handlers())
-        self._handlers = HandlerSet(*parts)
-        cluster.announce(self._handlers)
-        self._memory = ServerMemory()
-        self._open_apis = None if self._users is None else OPEN_APIS
-        self._listener = await asyncio.start_server(
-            self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=ACCEPTED_AT_ONCE
+        handlers = HandlerSet(*parts)
+        cluster.announce(handlers)
+        self._shared = shared = Shared(
+            catalog=catalog,
+            handlers=handlers,
+            fetch=fetch,
+            open_apis=None if self._users is None else OPEN_APIS,
+            tls=self._tls,
+            most_connections=min(settings.limits.max_connections, _possible_connections(settings.limits)),
+        )
+        self._listener = await asyncio.get_running_loop().create_server(
+            partial(ClientConnection, shared), settings.host, settings.port, backlog=ACCEPTED_AT_ONCE
         )
         for listening in self._listener.sockets:
             with socket.fromfd(listening.fileno(), listening.family, listening.type) as same:
@@ -153,7 +154,6 @@ class Server:
         advertised = self.settings.advertise or (_reachable(self.host), self.port)
         self.catalog.cluster.host, self.catalog.cluster.port = advertised
         self._groups.start()
-        self._most_connections = min(self.settings.limits.max_connections, _possible_connections(self.settings.limits))
         self._cleaning = asyncio.get_running_loop().create_task(self._close_unused_files())
 
     async def _close_unused_files(self) -> None:
@@ -166,11 +166,8 @@ class Server:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        tasks = list(self._connections)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._shared is not None:
+            await asyncio.gather(*(connection.close() for connection in list(self._shared.connections)))
         if self._cleaning is not None:
             self._cleaning.cancel()
         if self._groups is not None:
@@ -230,49 +227,6 @@ class Server:
             await self.close()
 
         asyncio.run(serve())
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= self._most_connections:
-            writer.transport.abort()
-            self.settings.on_message(f"{len(self._connections)} connections are open, so new connections are closed")
-            return
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            if self._tls is None or await self._shake_hands(writer, self._tls):
-                writer.transport.set_write_buffer_limits(WRITE_BUFFER)
-                raw = writer.get_extra_info("socket")
-                if raw is not None:
-                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                memory, open_apis = self._memory, self._open_apis
-                await ClientConnection(reader, writer, self.catalog, self._handlers, memory, open_apis).run()
-        except asyncio.CancelledError:
-            writer.transport.abort()
-        finally:
-            self._connections.remove(task)
-
-    async def _shake_hands(self, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> bool:
-        """Encrypt a connection, and return whether the client has completed the TLS handshake.
-
-        The listener itself does not use TLS. asyncio reports a TLS connection only after the handshake,
-        so clients that never complete the handshake would not count as connections.
-        """
-        peer, limits = writer.get_extra_info("peername"), self.settings.limits
-        try:
-            # No bytes of the handshake are lost, because nothing reads from the connection before start_tls.
-            await writer.start_tls(context, ssl_handshake_timeout=limits.handshake_timeout)
-            return True
-        except ConnectionAbortedError:
-            why = f"the TLS handshake was still incomplete after {limits.handshake_timeout:g} seconds"
-        except ConnectionError:
-            why = ""  # the client has closed the connection
-        except OSError as error:  # ssl.SSLError is an OSError
-            why = f"the TLS handshake failed: {error}"
-        writer.transport.abort()
-        if why:
-            self.settings.on_message(f"{peer[0]}:{peer[1]}: connection closed: {why}")
-        return False
 
 
 def _check_address(settings: ServerSettings) -> None:

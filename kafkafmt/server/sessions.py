@@ -75,7 +75,7 @@ class FetchSession:
 
     def served(self, partition: FetchedPartition) -> None:
         """Move a partition to the end of the session, so that the next response starts with the other partitions."""
-        if partition.key in self.partitions:
+        if len(self.partitions) > 1 and partition.key in self.partitions:
             self.partitions.move_to_end(partition.key)
 
     def update(self, request: Any) -> None:

@@ -25,7 +25,8 @@ def listed_on_page() -> dict[str, tuple[int, int]]:
 def answered(users: Path) -> dict[str, tuple[int, int]]:
     async def main() -> HandlerSet:
         async with kafkafmt.serve(INTERNAL, users=users) as server:
-            return server._handlers
+            assert server._shared is not None
+            return server._shared.handlers
 
     names = {}
     for key, low, high in asyncio.run(main()).versions():

@@ -17,7 +17,7 @@ from golden_cases import BY_NAME
 from serving import Client, fetch_request
 
 import kafkafmt
-from kafkafmt import LogDirectory, ServerLimits
+from kafkafmt import LogDirectory, ServerLimits, protocol
 from kafkafmt.log import PartitionLog
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server import connection, growing_partition
@@ -149,6 +149,40 @@ def test_client_that_leaves_inside_a_response_disturbs_nobody(started: Start, la
     with Client(server.port) as client:
         assert client.fetch("t", 0, 0).error_code == 0
         assert wait_for(lambda: server.connection_count == 1)
+
+
+def test_requests_sent_together_are_answered_in_order(started: Start, large: Path) -> None:
+    server = started(large)
+    offsets = [0, 100, 50, 200, 1, 383]
+    with Client(server.port) as client:
+        frames = [
+            protocol.write_request(protocol.make_request(fetch_request({("t", 0): offset}, 12), 12, i, "test"))
+            for i, offset in enumerate(offsets)
+        ]
+        data = b"".join(bytes(part) for frame in frames for part in frame)
+        for step in (len(data), 1, 100):
+            for start in range(0, len(data), step):
+                client.socket.sendall(data[start : start + step])
+            for i, offset in enumerate(offsets):
+                size = client.read(4)
+                response = protocol.read_response(
+                    size + client.read(int.from_bytes(size, "big")), api_key=1, api_version=12
+                )
+                assert response.correlation_id == i
+                first = next(iter(kafkafmt.iter_batches(bytes(response.responses[0].partitions[0].records))))
+                assert first.base_offset == offset
+
+
+def test_client_that_sends_no_more_gets_its_response(started: Start, large: Path) -> None:
+    server = started(large)
+    with Client(server.port) as client:
+        client.send(fetch_request({("t", 0): 0}, 12, partition_max_bytes=20 * MIB), 12)
+        client.send(fetch_request({("t", 0): 9}, 12), 12)
+        client.socket.shutdown(socket.SHUT_WR)
+        sizes = [len(client.read(int.from_bytes(client.read(4), "big"))) for _ in range(2)]
+        assert sizes[0] > 19 * MIB > sizes[1] > MIB // 2
+        assert client.closed()
+    assert not server.messages
 
 
 def test_incomplete_request_is_closed(started: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,152 @@
+"""Read Fetch requests from frames, and write Fetch responses as frames."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any
+from uuid import UUID
+
+from .. import protocol
+from ..messages import layout_of
+from ..protocol.apis import FETCH
+from ..protocol.frames import SIZE_BYTES, header_version
+from ..protocol.message_classes import REQUEST, header_class
+from .fetch_answer import Answer, FetchAnswers
+from .memory import MOST_OBJECTS
+from .response_parts import FilePart, Parts
+
+NEWEST_VERSION = 18
+"""Newest supported version of Fetch."""
+THROTTLE_VERSION = 1
+STABLE_OFFSET_VERSION = 4
+LOG_START_VERSION = 5
+SESSION_VERSION = 7
+REPLICA_VERSION = 11
+FLEXIBLE_VERSION = 12
+TOPIC_ID_VERSION = 13
+
+_INT32 = Struct(">i")
+_SHORT_LENGTH = Struct(">h")
+_ABORTED = Struct(">qq")
+_SESSION = Struct(">hi")
+_NO_REPLICA = b"\xff\xff\xff\xff"
+"""The value -1 of the field PreferredReadReplica."""
+_NO_TAGS = b"\0"
+"""The tagged fields of a structure, if all of them have their default values."""
+
+
+class FetchFrames:
+    """Reads the requests and writes the responses of one version of Fetch.
+
+    Consumers send many Fetch requests, so they are processed in fewer steps than other requests. The
+    layouts of the request are stored. The response is written without message objects, and contains
+    references to segments instead of record data.
+
+    Parameters
+    ----------
+    version : int
+        The version of the API.
+    """
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._flexible = version >= FLEXIBLE_VERSION
+        self._request_header = layout_of(header_class(REQUEST), header_version(REQUEST, FETCH, version))
+        self._request = layout_of(protocol.FetchRequest, version)
+        self._offsets = 1 + (version >= STABLE_OFFSET_VERSION) + (version >= LOG_START_VERSION)
+        """Number of offsets in the response of a partition."""
+        self._partition = Struct(">ih" + self._offsets * "q")
+
+    def read(self, frame: bytes) -> tuple[Any, Any]:
+        """Return the header and the body of a request. The caller has checked the size field of the frame.
+
+        Raises
+        ------
+        KafkaFormatError, UnicodeDecodeError
+            The frame is damaged.
+        """
+        header, position = self._request_header.read(frame, SIZE_BYTES, max_objects=MOST_OBJECTS)
+        body, _ = self._request.read(frame, position, max_objects=MOST_OBJECTS)
+        return header, body
+
+    def write(self, response: FetchAnswers, correlation_id: int) -> Parts:
+        """Return the parts of a response."""
+        first = data = bytearray(SIZE_BYTES)
+        data += _INT32.pack(correlation_id)
+        if self._flexible:
+            data += _NO_TAGS
+        if self._version >= THROTTLE_VERSION:
+            data += _INT32.pack(0)
+        if self._version >= SESSION_VERSION:
+            data += _SESSION.pack(response.error, response.session_id)
+        parts: Parts = deque()
+        size = 0
+        self._add_length(data, len(response.topics))
+        for topic, answers in response.topics.items():
+            self._add_topic(data, topic)
+            self._add_length(data, len(answers))
+            for answer in answers:
+                self._add_partition(data, answer)
+                if answer.spans and answer.served is not None:
+                    parts.append(memoryview(data))
+                    size += len(data) + answer.size
+                    parts += [FilePart(answer.served, span) for span in answer.spans]
+                    data = bytearray()
+                elif answer.data:
+                    data += answer.data
+                if self._flexible:
+                    data += _NO_TAGS
+            if self._flexible:
+                data += _NO_TAGS
+        if self._flexible:
+            data += _NO_TAGS
+        if data:
+            parts.append(memoryview(data))
+        _INT32.pack_into(first, 0, size + len(data) - SIZE_BYTES)
+        return parts
+
+    def _add_topic(self, data: bytearray, topic: str | UUID) -> None:
+        if isinstance(topic, UUID):
+            data += topic.bytes
+            return
+        name = topic.encode()
+        if self._flexible:
+            self._add_length(data, len(name))
+        else:
+            data += _SHORT_LENGTH.pack(len(name))
+        data += name
+
+    def _add_partition(self, data: bytearray, answer: Answer) -> None:
+        """Add the fields of a partition before its record data."""
+        offsets = answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
+        data += self._partition.pack(answer.wanted.request.partition, answer.error, *offsets[: self._offsets])
+        if self._version >= STABLE_OFFSET_VERSION:
+            self._add_aborted(data, answer.aborted)
+        if self._version >= REPLICA_VERSION:
+            data += _NO_REPLICA
+        self._add_length(data, answer.size)
+
+    def _add_aborted(self, data: bytearray, aborted: Sequence[tuple[int, int]] | None) -> None:
+        self._add_length(data, None if aborted is None else len(aborted))
+        for transaction in aborted or ():
+            data += _ABORTED.pack(*transaction)
+            if self._flexible:
+                data += _NO_TAGS
+
+    def _add_length(self, data: bytearray, length: int | None) -> None:
+        """Add the length of an array, of bytes or of a compact string. None is the length of a null value."""
+        if not self._flexible:
+            data += _INT32.pack(-1 if length is None else length)
+            return
+        left = 0 if length is None else length + 1
+        while left > 0x7F:
+            data.append(left & 0x7F | 0x80)
+            left >>= 7
+        data.append(left)
+
+
+def fetch_frames() -> dict[int, FetchFrames]:
+    """Return the layouts of all versions of Fetch that the server supports."""
+    return {version: FetchFrames(version) for version in range(NEWEST_VERSION + 1)}

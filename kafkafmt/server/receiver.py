@@ -1,0 +1,181 @@
+"""Receive bytes from one client, and limit the time until a request is complete."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..protocol.frames import SIZE_BYTES
+
+MOST_BUFFERED = 16 << 10
+"""Number of received bytes at which the server stops to receive, until it has answered earlier requests."""
+
+
+class Receiver(asyncio.BufferedProtocol):
+    """Base class of `ClientConnection`. It stores received bytes until they are a complete request.
+
+    asyncio's `StreamReader` is not used. It needs a task for each connection and two iterations of the event
+    loop for each request.
+
+    Parameters
+    ----------
+    buffer : memoryview
+        Memory for the bytes of one call of ``recv``. All connections of an event loop can share it.
+
+    Attributes
+    ----------
+    transport : asyncio.Transport
+        The connection.
+    at_eof : bool
+        Whether the client sends no more bytes.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, buffer: memoryview) -> None:
+        self.at_eof: bool = False
+        self._loop = asyncio.get_running_loop()
+        self._buffer = buffer
+        self._received = bytearray()
+        self._paused = False
+        self._waiting: asyncio.Future[None] | None = None
+        self._needed = 0
+        """Number of bytes for which `_waiting` waits."""
+        self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        """Time at which `_timer` expires."""
+
+    def received(self) -> None:
+        """React to received bytes, or to the end of the stream."""
+        raise NotImplementedError
+
+    def whole_request(self, buffer: memoryview, count: int) -> bool:
+        """Answer a request, if the first `count` bytes of `buffer` are exactly one request. Otherwise, return False."""
+        raise NotImplementedError
+
+    def expired(self) -> None:
+        """React to the deadline."""
+        raise NotImplementedError
+
+    def get_buffer(self, _: int) -> memoryview:
+        """Return memory for received bytes. asyncio calls this method."""
+        return self._buffer
+
+    def buffer_updated(self, count: int) -> None:
+        """Store received bytes. asyncio calls this method."""
+        if not self._received and self.whole_request(self._buffer, count):
+            return
+        self._received += self._buffer[:count]
+        if self._waiting is not None:
+            self._wake()
+            return
+        if len(self._received) > MOST_BUFFERED:
+            self._paused = True
+            self.transport.pause_reading()
+        self.received()
+
+    def eof_received(self) -> bool:
+        """Store that the client sends no more bytes. asyncio calls this method.
+
+        Return True, so that the client can still receive responses. TLS does not support this.
+        """
+        self.at_eof = True
+        if self._waiting is not None:
+            self._wake()
+        else:
+            self.received()
+        return self.transport.get_extra_info("sslcontext") is None
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Store that the client sends no more bytes. asyncio calls this method."""
+        self.at_eof = True
+        self.stop_timer()
+        self._wake()
+
+    def size_field(self) -> int | None:
+        """Return the size field of the next request, or None if it was not received yet."""
+        if len(self._received) < SIZE_BYTES:
+            return None
+        return int.from_bytes(self._received[:SIZE_BYTES], "big", signed=True)
+
+    def take(self, count: int) -> bytes | None:
+        """Remove and return the next `count` bytes, or return None if fewer were received."""
+        data = self._received
+        if len(data) < count:
+            return None
+        if len(data) == count:
+            taken = bytes(data)
+            data.clear()
+        else:
+            taken = bytes(data[:count])
+            del data[:count]
+        if self._paused and len(data) <= MOST_BUFFERED:
+            self._resume()
+        return taken
+
+    async def take_later(self, count: int, seconds: float) -> bytes | None:
+        """Wait for `count` bytes, and return them. If the client closes the connection first, return None.
+
+        Raises
+        ------
+        TimeoutError
+            The bytes were not received within `seconds`.
+        """
+        self._needed = count
+        if len(self._received) < count and not self.at_eof:
+            self._waiting = self._loop.create_future()
+            if self._paused:
+                self._resume()
+            self.set_deadline(seconds)
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+                self.clear_deadline()
+        return self.take(count)
+
+    def set_deadline(self, seconds: float) -> None:
+        """Set the time after which the wait for bytes ends.
+
+        The timer of an earlier deadline is kept. Almost all requests arrive before their deadline, and
+        then need no timer.
+        """
+        self._deadline = deadline = self._loop.time() + seconds
+        if self._timer is None or self._timer_at > deadline:
+            self._set_timer(deadline)
+
+    def clear_deadline(self) -> None:
+        """Remove the deadline."""
+        self._deadline = None
+
+    def stop_timer(self) -> None:
+        """Remove the deadline and its timer, because the connection is closed."""
+        self._deadline = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set_timer(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_at = self._loop.call_at(deadline, self._expire), deadline
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self._deadline is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._set_timer(self._deadline)
+        elif self._waiting is None:
+            self.expired()
+        elif not self._waiting.done():
+            self._waiting.set_exception(TimeoutError())
+
+    def _wake(self) -> None:
+        waiting = self._waiting
+        if waiting is not None and not waiting.done() and (len(self._received) >= self._needed or self.at_eof):
+            waiting.set_result(None)
+
+    def _resume(self) -> None:
+        self._paused = False
+        self.transport.resume_reading()
