@@ -133,7 +133,7 @@ def show_table(
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that updates a progress bar. Its arguments are the bytes done and the total.
+    """Yield a function ``update(done, total)`` that shows the progress in bytes.
 
     The progress bar appears on stderr when the function is first called. If stderr is not a
     terminal, nothing is printed.

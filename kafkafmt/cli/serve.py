@@ -100,10 +100,9 @@ class StopSignals:
     def handled(self) -> Iterator[None]:
         """Handle the signals during the block. After the block, the command ignores them until the process ends.
 
-        If the server runs inside another program, the previous signal handlers of this program are
-        restored after the block. The command `kafkafmt` ignores the signals instead. Otherwise,
-        Python would restore the system's default handlers at exit, and a signal would then end the
-        process.
+        Programs that call the command as a function get their own signal handlers back after the
+        block. The command `kafkafmt` ignores further signals instead, so that a second signal cannot
+        kill the process while Python exits.
         """
         before = {number: signal.signal(number, self._handle) for number in STOP_SIGNALS}
         try:

@@ -31,10 +31,7 @@ IGNORED = ("offset", "timestampType", "timestampMillis")
 
 
 def wrong_topic(what: str, topic: object) -> str:
-    """Return the text of an error about a name that is not a valid topic name.
-
-    `what` says where the name was given.
-    """
+    """Return an error message for the invalid topic name `topic`. `what` is the subject of the message."""
     return f"{what} is {topic!r}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
 
 

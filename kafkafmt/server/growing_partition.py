@@ -101,7 +101,7 @@ class GrowingPartition:
 
     @property
     def log(self) -> PartitionLog:
-        """The log, with the segments that the last listing of the directory contained."""
+        """The log of the partition. It contains the segments that the directory contained when it was last listed."""
         with self._lock:
             if self._log is None:
                 self._log = PartitionLog(self.directory, self._limits, tell=self._settings.on_message)

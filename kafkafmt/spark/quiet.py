@@ -1,8 +1,7 @@
 """Suppress the warning "Using incubator modules", which Java writes to stderr when it starts.
 
-No setting of Java disables this warning. Java inherits stderr from this process. Therefore, this
-module replaces stderr with a pipe while Java starts. A thread copies all lines except the warning
-from the pipe to the original stderr.
+Java has no setting that disables the warning. Therefore, this module replaces stderr with a pipe
+while Java starts. A thread copies all lines except the warning from the pipe to the real stderr.
 """
 
 from __future__ import annotations

@@ -244,9 +244,9 @@ def _difference(
 ) -> Difference:
     """Return the `Difference` between the first copy of a partition and the other copies in `sides`.
 
-    Each copy that differs from the first copy has an entry in `sides`. The key is the index of this
-    copy. For damage, the value is 0 if the first copy is damaged, and 1 if this copy is damaged.
-    For all values, see `Span.side`.
+    `sides` maps the index of each copy that differs to a side, as in `Span.side`. For example, if a
+    batch is damaged, side 0 means that it is damaged in the first copy, and side 1 that it is damaged
+    in the copy with this index.
     """
     if kind in PRESENCE:
         in_first = 0 in sides.values()

@@ -207,10 +207,9 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
 def _repair_epochs(replicas: Sequence[Replica]) -> None:
     """Replace corrupted leader epochs in batches that several replicas contain.
 
-    The CRC of a batch does not cover its leader epoch, so a CRC does not reveal a corrupted epoch.
-    An epoch that is too high would make its replica the leader. Therefore, if several replicas
-    contain the same batch, the lowest of their epochs is used. `trusted_epochs` ignores an epoch
-    that is too low, because the epoch contradicts the previous batches.
+    The CRC of a batch does not cover its leader epoch. If replicas have the same batch with different
+    epochs, the lowest epoch is used, because a corrupted high epoch would give its replica priority
+    over the others. `trusted_epochs` ignores a corrupted low epoch, because epochs never decrease.
     """
     if len(replicas) < 2:
         return

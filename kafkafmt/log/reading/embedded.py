@@ -199,8 +199,8 @@ class EmbeddedBatches(BatchFinder):
         if following is not None:
             if following.plain_message and following.magic == MAGIC_V1 and following.first_offset > offsets[-1]:
                 return True  # there are more messages than were read
-            # The first offset after a wrapper message is the number of its messages only if the
-            # wrapper message has offset 0. In this case, absolute and relative offsets are equal.
+            # If the messages come from a wrapper message, their offsets are relative. The offset after
+            # the wrapper message then continues theirs only if its first message has offset 0.
             after = self._first_offset_at(end) == int(offsets[-1]) + 1
             return after or int(offsets[0]) > following.first_offset - expected
         return plain is True and (missing or size > LONG_CHAIN)

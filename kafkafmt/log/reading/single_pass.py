@@ -263,11 +263,10 @@ class SinglePass:
         return None if first is None or first <= last or (dense and first != last + 1) else first
 
     def _first_offset_at(self, border: Border, after: int) -> int | None:
-        """Return the first offset of the batch at `border`, or None if this offset contradicts the offset index.
+        """Return the first offset of the batch at `border`, or None if it is unknown or contradicts the index.
 
-        The first offset must be higher than `after`, which is the offset in the previous index
-        entry. If `border` is the start or the end of a segment, return None, because the index
-        contains no entry for it.
+        The previous index entry contains the offset `after`, so the first offset of the batch must be
+        higher. At the start and at the end of a segment there is no index entry, so None is returned.
         """
         first = first_offset_at(self._view, border) if border.indexed else None
         return first if first is not None and after < first else None

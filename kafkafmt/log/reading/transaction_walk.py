@@ -180,9 +180,10 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End a producer's open transaction if an index lists it as aborted, although its marker is not in the log.
+        """If a transaction index lists the producer's open transaction as aborted, treat it as aborted.
 
-        An index entry is ignored if the offset of its transaction marker is `before` or higher.
+        The transaction marker itself is missing in the log. Index entries are ignored if the offset of
+        their marker is `before` or higher.
         """
         assert self.entries is not None
         for entry in self.entries.take(producer_id, before):

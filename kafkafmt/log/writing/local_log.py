@@ -159,10 +159,9 @@ class LocalLog:
     def _start_of_segment(self, batch: Any, last_offset: int) -> int:
         """Return the base offset of a new segment that begins with `batch`.
 
-        The header of a wrapper message does not contain its first offset. Therefore, like in Kafka,
-        the log end offset is the base offset of the new segment. An index entry can store only a
-        limited distance from the base offset. If the last offset of the wrapper message exceeds
-        this distance, the result is the lowest base offset that is close enough.
+        The header of a wrapper message contains only its last offset. As in Kafka, the log end offset
+        then becomes the base offset. It is raised if the last offset would be too far from it for an
+        index entry, which stores the distance in 31 bits.
         """
         if batch["magic"] >= MAGIC_V2:
             return int(batch["base_offset"])
