@@ -125,7 +125,7 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
 cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t position, int64_t scanned_to,
                          int64_t file_end, int64_t zero_tail, int64_t expected, bint* own) noexcept nogil:
     """Return the first result of `resume_after`, or -1 instead of None. Store the second result in `own`."""
-    cdef int64_t bad = position - origin, end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained, stop = -1
+    cdef int64_t bad = position - origin, end, bad_end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained, stop = -1
     cdef int64_t lengths[6]
     cdef const uint8_t* p
     cdef const uint8_t* q
@@ -146,8 +146,9 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     plain = p[MAGIC_AT] < MAGIC_V2 and int32_at(p + LENGTH_AT) >= min_length(p[MAGIC_AT]) and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     kind = KIND_CRC32 if p[MAGIC_AT] < MAGIC_V2 else KIND_CRC32C
     stored = <uint32_t>int32_at(p + (LEGACY_CRC_AT if p[MAGIC_AT] < MAGIC_V2 else CRC_AT))
+    bad_end = size              # After all candidates, if the length field is implausible.
     if first_offset >= expected and int32_at(p + LENGTH_AT) >= MIN_LEGACY_LENGTH:
-        end = bad + ENTRY_OVERHEAD + <int64_t>int32_at(p + LENGTH_AT)
+        bad_end = end = bad + ENTRY_OVERHEAD + <int64_t>int32_at(p + LENGTH_AT)
         if end + origin == file_end or (end + origin < file_end and (end + BATCH_HEADER_SIZE > size or end + origin >= zero_tail)):
             return -1
         if end + origin < file_end and may_follow(data + end, expected):
@@ -222,7 +223,9 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
             break
         if at == end and batch_found_at(candidates, at + origin):
             return -1           # The offsets of the next batch contradict those of this batch.
-        covered = end
+        if at > end and bad_end <= candidate:
+            return -1           # A later batch may confirm several batches, see Search._continued_later.
+        covered = at
         i += 1
     if i == candidates.count:
         return -1

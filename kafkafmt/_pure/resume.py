@@ -145,6 +145,7 @@ def _resume_after(
     continued = first_offset == expected and dense
     own = OwnCrc(view, bad)
     end = bad + ENTRY_OVERHEAD + length
+    length_end = end if first_offset >= expected and length >= MIN_LEGACY_LENGTH else file_end
     if first_offset >= expected and length >= MIN_LEGACY_LENGTH and end <= file_end:
         if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail:
             return None
@@ -204,7 +205,9 @@ def _resume_after(
             )
         if at == end and at in candidates:
             return None  # The valid batch at `end` has an offset that does not follow the offsets before it.
-        covered = end
+        if at > end and length_end <= candidate:
+            return None  # If several batches end with damage, a later batch may confirm them.
+        covered = at
     return None
 
 

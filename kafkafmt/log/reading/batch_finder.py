@@ -87,18 +87,26 @@ class BatchFinder:
             self._first = self._n_found = 0
         self._from = start
         self._first = self._index_of(start)
-        i = self._first
+        yield from self._later(start, end)
+
+    def _later(self, start: int, end: int) -> Iterator[int]:
+        """Yield the same positions as `find`. All results of the last call of `find` remain in memory.
+
+        The position `start` must not be lower than the start of this call.
+        """
+        while self._to < start:
+            self._scan_on(start)
+        i = self._index_of(start) - self._first
         while True:
-            while i < self._n_found:
-                if self._found[i] >= end:
+            while self._first + i < self._n_found:
+                at = int(self._found[self._first + i])
+                if at >= end:
                     return
-                yield int(self._found[i])
+                yield at
                 i += 1
             if self._to >= min(end, self.size):
                 return
-            i -= self._first
             self._scan_on(end)
-            i += self._first
 
     def _search_ahead(self, start: int) -> None:
         """Search the bytes after the position `start` in advance, before a caller requests them.

@@ -8,7 +8,7 @@ There are four candidates for this position. The first candidate that meets its 
    header, by zeros up to the end of the file, or by the end of the file. It must not be inside a
    valid batch.
 3. The start of the first valid batch in the following bytes that is confirmed by the bytes after it
-   (see `Search._confirmed`).
+   (see `Search._unconfirmed_end`).
 4. The end of the file.
 
 A record value can contain batches, which must not be treated as batches of the log. The search
@@ -19,10 +19,16 @@ inside a record value are not confirmed by the bytes after them.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+
+import numpy as np
 
 from ..._backend import core
 from ...constants import LENGTH_AT, MAGIC_V2
+from ...errors import KafkaFormatError
+from ...records.batches import iter_batches
 from ...types import SearchWindow
+from ..format.file_view import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, OwnCrc
 from .batch_head import Head, header_continues, header_stands
 from .embedded import LONG_CHAIN, EmbeddedBatches
@@ -43,6 +49,16 @@ position is inside a valid batch.
 
 class Search(EmbeddedBatches):
     """Finds the position after damage at which a segment can be read again."""
+
+    def __init__(self, view: FileView, first_offset_at: Callable[[int], int]) -> None:
+        super().__init__(view, first_offset_at)
+        self._filled = (-1, False)
+        """Position of the last batch that `_fills` checked, and the result."""
+        self._anchor: tuple[int, int, int | None] = (0, -1, None)
+        """Result of `_next_confirmed`: start of the search, position of the found batch, and its offset.
+
+        If no batch was found, the second item is the end of the search, and the third item is None.
+        """
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Find the position after the damaged batch at `position` at which reading can resume.
@@ -118,9 +134,9 @@ class Search(EmbeddedBatches):
             )
             if not covered:
                 below = find.first_offset < expected and (find.plain_message or bad.continues(expected))
-                if not below and self._confirmed(find, bad, expected):
+                covered = find.end if below else self._unconfirmed_end(find, bad, expected)
+                if not covered:
                     return self._end_by_crc(bad, own, find)
-                covered = find.end
         return self.view.size
 
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
@@ -139,36 +155,91 @@ class Search(EmbeddedBatches):
                 return at
         return find.position
 
-    def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Return True if the valid batch `find` is a batch of the log, or False if `find` is part of a record value.
+    def _unconfirmed_end(self, find: Head, bad: Head, expected: int) -> int:
+        """Check whether the valid batch `find` is a batch of the log, or part of a record value.
 
-        A batch inside a record value is not a batch of the log. Usually, a batch is accepted only
-        if one of three items follows it: the end of the file (or only zeros up to the end), a
-        plausible header with a higher offset, or eight bytes that contain the next offset.
+        Return 0 if it is a batch of the log. Otherwise, return the end of the valid batches that
+        can be part of a record value.
+
+        Usually, a batch is accepted only if one of three items follows it: the end of the file (or
+        only zeros up to the end), a plausible header with a higher offset, or eight bytes that
+        contain the next offset.
 
         The conditions are stricter if the damaged batch has the expected offset, but the batch
         `find` does not have the offset after it. In this case, all consecutive valid batches from
         `find` on are read. The bytes after the last of these batches are checked, unless the total
         size of these batches exceeds LONG_CHAIN. If one of these batches has an offset between the
-        damaged batch and `find`, the batch `find` is rejected.
+        damaged batch and `find`, the batch `find` is rejected. If these batches are not followed by
+        one of the three items, `_continued_later` decides.
 
         If `find` has the next offset after the damaged batch, it is sufficient that any valid batch
         follows `find`. The offset of this following batch is not checked, because it can be
         corrupted.
         """
-        end, next_offset = find.end, find.next_offset
-        if bad.continues(expected):
-            if find.first_offset == bad.next_offset:
-                return self._continued(end, next_offset, find.magic) or self.valid(end)
-            ends, last_offset = self._chain_from(find, LARGEST_WINDOW)
-            end, next_offset = int(ends[-1]), last_offset + 1
-            offsets = self._chain["base_offset"][: self._chained]
-            if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
-                # A batch after `find` has a lower offset than `find`. Therefore, `find` is part of a record value.
-                return False
-            if end - find.position > LONG_CHAIN:
-                return True
-        return self._continued(end, next_offset, find.magic)
+        if not bad.continues(expected):
+            return 0 if self._continued(find.end, find.next_offset, find.magic) else find.end
+        if find.first_offset == bad.next_offset:
+            return 0 if self._continued(find.end, find.next_offset, find.magic) or self.valid(find.end) else find.end
+        ends, last = self._chain_from(find, LARGEST_WINDOW)
+        end, offsets = int(ends[-1]), self._chain["base_offset"][: self._chained]
+        if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
+            # A batch after `find` has a lower offset than `find`. Therefore, `find` is part of a record value.
+            return find.end
+        if end - find.position > LONG_CHAIN or self._continued(end, last + 1, find.magic):
+            return 0
+        if not (np.diff(offsets) > 0).all():
+            return find.end
+        return 0 if len(ends) > 1 and self._continued_later(find, bad, end, last + 1, expected) else end
+
+    def _continued_later(self, find: Head, bad: Head, end: int, next_offset: int, expected: int) -> bool:
+        """Return whether valid batches between two damaged places are batches of the log.
+
+        The batches begin with `find`, end at the position `end`, and are followed by damage. They
+        are batches of the log if two conditions are met: they cannot be part of the damaged batch
+        `bad`, because the length field of `bad` is correct, and the next confirmed batch of the log
+        continues their offsets.
+        """
+        if not bad.may_be_right(expected) or bad.end > find.position or not self._fills(bad):
+            return False
+        later = self._next_confirmed(end, expected)
+        return later is not None and later >= next_offset
+
+    def _fills(self, bad: Head) -> bool:
+        """Return whether the records of a damaged batch can be decoded, and end where its length field states."""
+        if self._filled[0] != bad.position:
+            size = bad.end - bad.position
+            try:
+                batches = iter_batches(
+                    self._bytes(bad.position, size) if size <= LARGEST_WINDOW else b"", check_crc=False
+                )
+                self._filled = bad.position, sum(1 for batch in batches for _ in batch.records()) > 0
+            except KafkaFormatError:
+                self._filled = bad.position, False
+        return self._filled[1]
+
+    def _next_confirmed(self, start: int, expected: int) -> int | None:
+        """Return the offset of the next valid batch that is confirmed by the bytes after it.
+
+        The search begins at the position `start`, and covers LARGEST_WINDOW bytes. If there is no
+        such batch, return None. Each byte is searched only once.
+        """
+        begin, position, offset = self._anchor
+        if begin <= start <= position and offset is not None:
+            return offset
+        position = position if begin <= start <= position else start
+        stop = min(start + LARGEST_WINDOW, self.size)
+        for at in self._later(position, stop):
+            if at < position:
+                continue
+            find = Head(at, self.head(at))
+            ends, last = self._chain_from(find, LARGEST_WINDOW)
+            position = int(ends[-1])
+            long = position - at > LONG_CHAIN
+            if find.first_offset >= expected and (long or self._continued(position, last + 1, find.magic)):
+                self._anchor = start, at, find.first_offset
+                return find.first_offset
+        self._anchor = start, max(position, stop), None
+        return None
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
         """Return whether the log ends at `end`, or a plausible batch header or the next offset begins at `end`."""

@@ -162,6 +162,13 @@ def _batches(n: int) -> list[bytes]:
     return [simple_batch([b"value of %d" % i], i) for i in range(n)]
 
 
+def _between(i: int, part: bytes) -> bytes:
+    """Destroy two of four batches, and change the CRC of every eighth one."""
+    if i % 8 == 7:
+        return mutate(part, 17, b"\x12\x34\x56\x78")
+    return random.Random(i).randbytes(len(part)) if i % 4 in (0, 3) else part
+
+
 DAMAGE = {
     "every batch": lambda n: [_flip(b) for b in _batches(n)],
     "two of three batches": lambda n: [_flip(b) if i % 3 else b for i, b in enumerate(_batches(n))],
@@ -176,6 +183,7 @@ DAMAGE = {
     "falling offsets": lambda n: [simple_batch([b"v"], n - i) for i in range(n)],
     "zigzag offsets": lambda n: [simple_batch([b"v"], i ^ 1) for i in range(n)],
     "plain messages": lambda n: [_flip(m) if i % 3 else m for i, m in enumerate(message(1, None, b"v" * 60, offset=i) for i in range(n))],
+    "two batches between destroyed ones": lambda n: [_between(i, b) for i, b in enumerate(_batches(n))],
     "values that are batches": lambda n: [without_length_and_crc(simple_batch([simple_batch([b"v"], i)] * 3, 3 * i)) for i in range(n)],
 }  # fmt: skip
 
