@@ -69,10 +69,13 @@ class Transaction(NamedTuple):
 def read_groups(settings: ServerSettings) -> GroupState:
     """Return the consumer groups and committed offsets of the served directories.
 
+    If the option `at` is a time, return the state before this time.
     Damaged data in ``__consumer_offsets`` is skipped and reported to `settings.on_message`.
     """
     logs = _internal_logs(settings, GROUPS_TOPIC)
-    state = read_group_state(logs, partial(_report, settings))
+    at = settings.at
+    time = at.n - 1 if at is not None and at.kind == "time" else None
+    state = read_group_state(logs, partial(_report, settings), time)
     if state.unreadable:
         settings.on_message(f"{state.unreadable} records of {GROUPS_TOPIC} are ignored, because they cannot be decoded")
     return state
@@ -99,7 +102,10 @@ def read_topic_configs(settings: ServerSettings) -> dict[str, dict[str, str]] | 
 
 
 def read_transactions(settings: ServerSettings) -> dict[str, Transaction]:
-    """Return the latest state of each transactional id in the served directories."""
+    """Return the latest state of each transactional id in the served directories.
+
+    If the option `at` is a time, return the latest state before this time.
+    """
     found: dict[str, Transaction] = {}
     for log in _internal_logs(settings, TRANSACTIONS_TOPIC):
         for key, value in _records(log, settings):
@@ -130,7 +136,9 @@ def _transaction(name: str, value: Any) -> Transaction:
 
 
 def _records(log: PartitionLog, settings: ServerSettings) -> Iterator[tuple[bytes, bytes | None]]:
-    interval = Selection(isolation=READ_COMMITTED).resolve(log)
+    at = settings.at
+    end = at if at is not None and at.kind == "time" else None
+    interval = Selection(end=end, isolation=READ_COMMITTED).resolve(log)
     for record in log.records(interval, past_open=True, on_damage=partial(_report, settings, log)):
         yield record.key or b"", record.value
 

@@ -12,6 +12,7 @@ from ..constants import NO_END, READ_COMMITTED
 from ..errors import KafkaFormatError
 from ..log import PartitionDir, PartitionLog
 from ..log.format.leader_epochs import Epochs
+from ..log.format.snapshots import ProducerEntry
 from ..log.reading.lookups import Place, find_max_timestamp, find_timestamp
 from ..log.reading.models import DamagedLogError
 from ..log.reading.part import Part
@@ -19,6 +20,7 @@ from ..types import BATCH_DTYPE, last_offsets
 from .checked_batches import CheckedBatches, Omitted, Span
 from .growing_partition import MOST_REPORTED, GrowingPartition
 from .open_files import inode_of
+from .producer_states import read_producers
 from .resources import Reader, Resources
 from .settings import ServerSettings
 from .transaction_state import Aborted, TransactionState
@@ -108,19 +110,41 @@ class ServedPartition(GrowingPartition):
 
     def leader_epoch(self) -> int:
         """Return the latest leader epoch, or -1 if the checkpoint of leader epochs is missing or damaged."""
-        if self._epoch is None:
-            try:
-                epochs = PartitionLog(self.directory).leader_epoch_checkpoint
-            except OSError:
-                epochs = None
-            self._epoch = epochs[-1][0] if epochs else -1
-        return self._epoch
+        if self._epoch is not None:
+            return self._epoch
+        try:
+            epochs = PartitionLog(self.directory).leader_epoch_checkpoint or []
+            if self._settings.at is not None and len(epochs) > 1:
+                with self._lock:
+                    self._check()
+                    epochs = self._until_end(epochs)
+        except (KafkaFormatError, OSError):
+            epochs = []
+        found = epochs[-1][0] if epochs else -1
+        if not self._cap_may_rise:
+            self._epoch = found
+        return found
 
     def leader_epochs(self) -> Epochs:
         """Return all leader epochs as pairs (epoch, first offset). Without the leader epoch checkpoint, read all batches to find them."""
         with self._lock:
             self._check()
-            return self.log.leader_epochs
+            return self._until_end(self.log.leader_epochs)
+
+    def _until_end(self, epochs: Epochs) -> Epochs:
+        """Remove the leader epochs after the end that the option `at` selects. The first epoch is always kept."""
+        if self._settings.at is None:
+            return epochs
+        end = self._log_end()
+        return [(epoch, first) for epoch, first in epochs if first < end] or epochs[:1]
+
+    def producers(self) -> list[ProducerEntry]:
+        """Return the state of each producer at the end of the log, ordered by producer id."""
+        with self._lock:
+            self._check()
+            end = NO_END if self._settings.at is None else self._log_end()
+            self._list_again()
+            return read_producers(self.log, self._settings.max_batch_bytes, end)
 
     def epoch_of(self, offset: int) -> int:
         """Return the leader epoch of an offset according to the checkpoint, or -1 if it is not known."""

@@ -8,13 +8,7 @@ from __future__ import annotations
 import time
 from threading import Lock
 
-from ..constants import CONTROL_BIT, NO_END
 from ..errors import KafkaFormatError
-from ..log import PartitionLog
-from ..log.format import file_view, files
-from ..log.format.names import file_name, snapshot_offset_of
-from ..log.format.producers import Producers, marker_reader, read_markers
-from ..log.format.snapshots import ProducerEntry, read_snapshot
 from ..protocol import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -136,7 +130,7 @@ class TransactionApis:
         if served.missing:
             return make.PartitionResponse(partition_index=served.number)
         try:
-            entries = read_producers(served.log, self._settings.max_batch_bytes)
+            entries = served.producers()
         except (KafkaFormatError, OSError) as error:
             return make.PartitionResponse(
                 partition_index=served.number, error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(error)
@@ -155,36 +149,3 @@ class TransactionApis:
                 for entry in entries
             ],
         )
-
-
-def read_producers(log: PartitionLog, max_batch_bytes: int) -> list[ProducerEntry]:
-    """Return the state of each producer at the end of a log, ordered by producer id.
-
-    The states come from the latest readable producer snapshot, and are updated with the batches after
-    the snapshot. Damaged batches are skipped.
-    """
-    start, producers = _latest_snapshot(log)
-    reader = marker_reader(max_batch_bytes)
-    for part in log.parts(start, NO_END, lambda _: None):
-        table = part.table[part.table["base_offset"] >= start]
-        control = table[(table["attributes"] & CONTROL_BIT) != 0]
-        producers.add(table, read_markers(reader, part.buffer, control))
-    return sorted(producers.entries.values())
-
-
-def _latest_snapshot(log: PartitionLog) -> tuple[int, Producers]:
-    """Return the offset and the producers of the latest readable producer snapshot.
-
-    If no snapshot can be read, the offset is 0, and there are no producers.
-    """
-    folder = log.directory.path
-    offsets = {o for name in files.list_directory(folder)[1] if (o := snapshot_offset_of(name)) is not None}
-    bases = {segment.base_offset for segment in log.segments}
-    for offset in sorted(offsets & bases, reverse=True):
-        try:
-            return offset, Producers(
-                read_snapshot(file_view.read_bytes(folder / file_name(offset, ".snapshot")) or b"")
-            )
-        except KafkaFormatError:
-            continue
-    return 0, Producers()

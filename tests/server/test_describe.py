@@ -19,8 +19,8 @@ from kafkafmt.server.catalog import Catalog
 from kafkafmt.server.configs import KnownConfigs
 from kafkafmt.server.describe import DescribeApis
 from kafkafmt.server.internal_topics import read_groups, read_topic_configs
+from kafkafmt.server.producer_states import read_producers
 from kafkafmt.server.settings import ServerSettings
-from kafkafmt.server.transaction_apis import read_producers
 
 TRANSACTIONS = GOLDEN / "kafka-4.3.1" / "transactions" / "log"
 CONFIGS: KnownConfigs = {"source": {"retention.ms": "-1", "my.config": "x"}}

@@ -76,12 +76,31 @@ class GroupLoader:
 
         return answer
 
+    def _within_logs(self, commits: list[CommittedOffset]) -> list[CommittedOffset]:
+        """Lower committed offsets that are higher than the end of the log, which the option `at` selects.
+
+        A consumer would otherwise get OFFSET_OUT_OF_RANGE, and could start again at the first record.
+        The leader epoch of such a commit is removed, because the log may not have contained it.
+        """
+        found = []
+        for commit in commits:
+            served = self._catalog.partition(commit.topic, commit.partition)
+            try:
+                if served is not None and not served.missing and commit.offset > (end := served.high_watermark()):
+                    commit = commit._replace(offset=end, leader_epoch=None)
+            except (KafkaFormatError, OSError):
+                pass  # a client gets the error when it reads the partition
+            found.append(commit)
+        return found
+
     async def _load(self) -> None:
         seed: SeedGroups = GroupState([], [])
         on_message = self._catalog.settings.on_message
         if self._read is not None:
             try:
                 seed = await self._catalog.run(self._read)
+                if self._catalog.settings.at is not None:
+                    seed = GroupState(await self._catalog.run(self._within_logs, seed.offsets), seed.groups)
             except (KafkaFormatError, OSError) as error:
                 on_message(f"the committed offsets of the log directories cannot be read: {error}")
         try:

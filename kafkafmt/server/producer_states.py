@@ -1,0 +1,44 @@
+"""Read the states of idempotent and transactional producers from a log."""
+
+from __future__ import annotations
+
+from ..constants import CONTROL_BIT, NO_END
+from ..errors import KafkaFormatError
+from ..log import PartitionLog
+from ..log.format import file_view, files
+from ..log.format.names import file_name, snapshot_offset_of
+from ..log.format.producers import Producers, marker_reader, read_markers
+from ..log.format.snapshots import ProducerEntry, read_snapshot
+
+
+def read_producers(log: PartitionLog, max_batch_bytes: int, end: int = NO_END) -> list[ProducerEntry]:
+    """Return the state of each producer at the offset `end` of a log, ordered by producer id.
+
+    The states come from the latest readable producer snapshot before `end`, and are updated with the
+    batches after the snapshot. Damaged batches are skipped.
+    """
+    start, producers = _latest_snapshot(log, end)
+    reader = marker_reader(max_batch_bytes)
+    for part in log.parts(start, end, lambda _: None) if start < end else ():
+        table = part.table[(part.table["base_offset"] >= start) & (part.table["base_offset"] < end)]
+        control = table[(table["attributes"] & CONTROL_BIT) != 0]
+        producers.add(table, read_markers(reader, part.buffer, control))
+    return sorted(producers.entries.values())
+
+
+def _latest_snapshot(log: PartitionLog, end: int) -> tuple[int, Producers]:
+    """Return the offset and the producers of the latest readable producer snapshot at or before `end`.
+
+    If no snapshot can be read, the offset is 0, and there are no producers.
+    """
+    folder = log.directory.path
+    offsets = {o for name in files.list_directory(folder)[1] if (o := snapshot_offset_of(name)) is not None}
+    bases = {s.base_offset for s in log.segments if s.base_offset is not None and s.base_offset <= end}
+    for offset in sorted(offsets & bases, reverse=True):
+        try:
+            return offset, Producers(
+                read_snapshot(file_view.read_bytes(folder / file_name(offset, ".snapshot")) or b"")
+            )
+        except KafkaFormatError:
+            continue
+    return 0, Producers()
