@@ -11,15 +11,14 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from ...errors import KafkaFormatError, StructureError
+from ...errors import StructureError
 from ...paths import Location
 from ...types import IntArray
 from ..format import file_view, files, local_files
@@ -37,11 +36,10 @@ from ..format.checkpoints import (
 from ..format.file_view import FileView
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, trusted_epochs, within
-from ..format.names import file_name, snapshot_offset_of
+from ..format.names import file_name
 from ..format.producers import Producers, marker_reader
-from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from ..format.snapshots import ProducerEntry, snapshot_bytes
 from ..format.span_copier import SpanCopier
-from ..format.unreadable import DISK_ERRORS
 from ..reading.damaged_spans import DamageColumns, DamagedSpans
 from ..reading.models import Damage, Finding
 from ..reading.partition import PartitionLog
@@ -50,16 +48,16 @@ from ..reading.parts import RunColumns
 from ..reading.rows import Joined
 from ..reading.segment_walker import Scratch, Walker
 from ..writing.index_builder import State, read_through
+from .salvage_files import copy_readable
 from .salvage_markers import restored_markers
 from .salvage_pieces import Restored, divide, indexable, outside, paired, pieces_of, spans_of
+from .salvage_producers import SourceSnapshots
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode, restrict
 
 CLUSTER_METADATA = "__cluster_metadata"
 """The topic of Kafka's metadata log. Offset checkpoints have no entry for it."""
 QUORUM_STATE = "quorum-state"
 KRAFT_SNAPSHOT = ".checkpoint"
-SOURCE_ERRORS = (*DISK_ERRORS, errno.EACCES, errno.ENOENT)
-"""Errors of a single source file. After such an error, the other files are still copied."""
 OWNER = 0o600
 """Permissions that the owner needs for the files until the copy is complete."""
 
@@ -213,12 +211,12 @@ class PartitionCopy:
     log: PartitionLog
     source: Location
     names: list[str]
-    snapshots: list[int]
+    snapshots: SourceSnapshots
     made: Salvaged
     state: State
     spans: SpanCopier
     scratch: Scratch
-    unsure: bool
+    gaps: bool
 
     def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:
         self.log = log
@@ -227,7 +225,7 @@ class PartitionCopy:
         listed = files.list_directory(self.source)[1]
         self._listed = set(listed)
         self.names = [n for n in listed if n not in foreign]
-        self.snapshots = sorted(o for n in self.names if (o := snapshot_offset_of(n)) is not None)
+        self.snapshots = SourceSnapshots(self.source, self.names)
         mode = files.mode_of(self.source) or 0
         folder.mkdir(mode | 0o700)
         self.made = Salvaged(
@@ -237,8 +235,11 @@ class PartitionCopy:
         self.bases: list[int] = []
         self.spans = SpanCopier()
         self.scratch = Scratch()
-        self.unsure = True
-        """Whether batches may be missing. A producer may then be listed only in a producer snapshot."""
+        self.gaps = False
+        """Whether the copy lacks offsets. A producer may then be listed only in a producer snapshot.
+
+        This depends only on the copied batches, so that salvage of a salvaged copy changes nothing.
+        """
 
     def is_copied(self, source: SegmentFile, spans: IntArray, damaged: bool) -> bool:
         """Return whether the copy has a file for a segment of the source.
@@ -251,19 +252,18 @@ class PartitionCopy:
     def segment(self, source: SegmentFile, spans: IntArray, damaged: bool, markers: list[Restored]) -> None:
         """Copy one segment, unless nothing in it can be copied."""
         if not self.is_copied(source, spans, damaged):
-            self.unsure = True
             return
         with FileView(source.place, fill_unreadable=True) as view:
             before = (
                 self.state.mark(),
-                self.unsure,
+                self.gaps,
                 len(self.bases),
                 (self.made.batches, self.made.bytes, self.made.next_offset),
             )
             try:
                 self._write(view, source, spans, markers)
             except _RefusedError as refused:
-                mark, self.unsure, count, (self.made.batches, self.made.bytes, self.made.next_offset) = before
+                mark, self.gaps, count, (self.made.batches, self.made.bytes, self.made.next_offset) = before
                 self.state.take_back(mark)
                 self.made.segments = count
                 written, self.bases = self.bases[count:], self.bases[:count]
@@ -277,10 +277,9 @@ class PartitionCopy:
                     walker, source.name, pieces_of(spans), source.base_offset or 0, source.next_base
                 )
                 self.made.damaged += damage
-                damaged, spans = True, spans_of(pieces)
-                if self.is_copied(source, spans, damaged):
+                spans = spans_of(pieces)
+                if self.is_copied(source, spans, True):
                     self._write_again(view, source, spans, markers)
-        self.unsure = self.unsure or damaged
 
     def _write_again(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
         try:
@@ -359,38 +358,21 @@ class PartitionCopy:
         self.made.modes[name] = mode
         local_files.write_new(self._path(name), data, mode | OWNER, synced=False)
 
-    def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
-        """Return the producers in the source's newest readable snapshot at or before `offset`.
+    def _snapshot(self, base: int) -> list[ProducerEntry] | None:
+        """Return the producers in the source's snapshot at `base`.
 
-        A snapshot that contradicts the copied batches is skipped. If earlier segments were copied,
-        only a snapshot with the offset `offset` is used. Return None if no snapshot remains.
+        For the first segment, use the newest earlier snapshot if this snapshot cannot be used.
         """
-        for at in reversed(self.snapshots[: bisect_right(self.snapshots, offset)]):
-            if len(self.bases) > 1 and at < offset:
-                return None
-            try:
-                known = read_snapshot(file_view.read_bytes(self.source / file_name(at, ".snapshot")) or b"")
-            except KafkaFormatError:
-                continue
-            if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not self._contradicts(known):
-                return known
-        return None
+        return self.snapshots.at(base, self.state.producers, earlier=len(self.bases) == 1)
 
-    def _contradicts(self, known: Iterable[ProducerEntry]) -> bool:
-        """Return whether the producer states in a snapshot contradict the batches that have been copied."""
-        for theirs in known:
-            own = self.state.producers.entries.get(theirs.producer_id)
-            # A snapshot can contain a newer producer epoch than all batches, because a new epoch need not have a batch.
-            if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
-                return True
-            fields = ("epoch", "last_sequence", "offset_delta")
-            if (
-                own is not None
-                and own.last_offset == theirs.last_offset
-                and any(getattr(own, f) != getattr(theirs, f) for f in fields)
-            ):
-                return True
-        return False
+    def _add_producers(self, base: int) -> None:
+        """If the copy lacks offsets before the segment `base`, add the producers in the source's snapshot.
+
+        These producers replace older states of the same producers.
+        """
+        self.gaps |= base > self.made.next_offset
+        if self.gaps and (known := self._snapshot(base)) is not None:
+            self.state.producers = Producers([*self.state.producers.entries.values(), *known])
 
     def _index(self, base: int) -> None:
         """Write the indexes of a copied segment, and the snapshot of the producers before the segment."""
@@ -399,13 +381,11 @@ class PartitionCopy:
 
     def _index_opened(self, base: int, copied: FileView) -> None:
         """Write the indexes and the producer snapshot of a copied segment. `copied` is its open `.log` file."""
-        self.unsure = self.unsure and base > 0
-        if self.unsure and (known := self._snapshot(base)) is not None:
-            self.state.producers, self.unsure = Producers(known), False
+        self._add_producers(base)
         entries = self.state.producers.entries
         mode = self.made.modes[file_name(base)]
         if len(self.bases) > 1 or entries:
-            self._new(file_name(base, ".snapshot"), snapshot_bytes(entries.values()), self.made.mode)
+            self._new(file_name(base, ".snapshot"), _snapshot_bytes(self.state), self.made.mode)
         made = read_through(copied, base, self.state, max_batch_bytes=self.log.max_batch_bytes, scratch=self.scratch)
         if made.end < copied.size:
             raise _RefusedError(str(made.error or "its offsets do not fit into an index"))
@@ -413,6 +393,7 @@ class PartitionCopy:
             self._new(file_name(base, suffix), data, mode)
         if made.aborted:
             self._new(file_name(base, ".txnindex"), transaction_index_bytes(made.aborted), mode)
+        self.gaps |= made.next_offset - base > made.offsets
         self.made.next_offset = made.next_offset
         self.made.segments += 1
         self.made.batches += made.batches
@@ -428,9 +409,7 @@ class PartitionCopy:
         start, end = self.bases[0], self.made.next_offset
         self.made.open = self.state.producers.open_transactions
         if end > self.bases[-1]:
-            self._new(
-                file_name(end, ".snapshot"), snapshot_bytes(self.state.producers.entries.values()), self.made.mode
-            )
+            self._new(file_name(end, ".snapshot"), _snapshot_bytes(self.state), self.made.mode)
         known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
         log_start = min(
             known.get(LOG_STARTS, start), end
@@ -460,7 +439,7 @@ class PartitionCopy:
             )
         except StructureError:
             kept = []
-        return within(trusted_epochs(kept, self.state.epoch_runs), start, end)
+        return within(trusted_epochs([e for e in kept if e[1] <= end], self.state.epoch_runs), start, end)
 
     def _copy_unchanged_files(self) -> None:
         """Copy `partition.metadata`.
@@ -489,23 +468,6 @@ class PartitionCopy:
             self.log.tell(f"{self.source / name}: not copied: {problem}")
 
 
-def copy_readable(source: Location, target: Path, mode: int) -> str | None:
-    """Copy a file with `copy_file`. If the source cannot be read, create no file and return the reason."""
-    try:
-        copy_file(source, target, mode)
-    except OSError as error:
-        if error.errno not in SOURCE_ERRORS or error.filename != str(source):
-            raise
-        target.unlink(missing_ok=True)
-        return error.strerror or str(error)
-    return None
-
-
-def copy_file(source: Location, target: Path, mode: int) -> None:
-    """Copy a file into a new file with the permissions `mode`. The new file is not synced."""
-    with FileView(source) as view:
-        handle = local_files.create(target, mode)
-        try:
-            view.transfer(handle, 0, view.size)
-        finally:
-            os.close(handle)
+def _snapshot_bytes(state: State) -> bytes:
+    """Return the content of a producer snapshot. The order of its entries depends only on the entries."""
+    return snapshot_bytes(entry for _, entry in sorted(state.producers.entries.items()))

@@ -19,7 +19,7 @@ import numpy as np
 from ...constants import LEADER_EPOCH_AT, MAGIC_V2
 from ...records import RecordReader, build_marker
 from ...types import BatchTable, ByteArray, IntArray, last_offsets
-from ..auditing.salvage_copy import OWNER, PartitionCopy, Salvaged
+from ..auditing.salvage_copy import OWNER, Salvaged
 from ..auditing.salvage_source import Bounds
 from ..format import local_files
 from ..format.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, partition_metadata_text
@@ -31,6 +31,7 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..writing.index_builder import read_through
+from .changed_copy import ChangedCopy
 from .filtered_batch import BatchFilter
 from .rewrite_partition import Kept, OpenSegment, tables_of
 
@@ -144,7 +145,7 @@ def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
     return end
 
 
-class _RestoredCopy(PartitionCopy):
+class _RestoredCopy(ChangedCopy):
     """Writes one partition. Each call of `restore_segment` writes one segment."""
 
     def __init__(

@@ -21,7 +21,7 @@ from ...constants import CONTROL_BIT, MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...records import RecordReader
 from ...times import now_millis
 from ...types import BatchTable, IntArray, Spans, last_offset, last_offsets
-from ..auditing.salvage_copy import OWNER, PartitionCopy, Salvaged, holes_of
+from ..auditing.salvage_copy import OWNER, Salvaged, holes_of
 from ..auditing.salvage_pieces import indexable, outside, pieces_of, spans_of
 from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
 from ..format import files, local_files
@@ -34,6 +34,7 @@ from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import MAX_SEGMENT_BYTES
+from .changed_copy import ChangedCopy
 from .filtered_batch import BatchFilter, empty_batch
 from .latest_offsets import LatestOffsets
 from .record_rules import RecordRules
@@ -210,7 +211,7 @@ def _survey(log: PartitionLog, kept: Kept, changes: Changes) -> Survey:
     return survey
 
 
-class _RewrittenCopy(PartitionCopy):
+class _RewrittenCopy(ChangedCopy):
     """Writes one partition. Each call of `rewrite_segment` writes one segment."""
 
     def __init__(self, log: PartitionLog, folder: Path, left_out: Any, changes: Changes, survey: Survey) -> None:

@@ -198,6 +198,8 @@ class SegmentScan:
     """File position after the last valid batch."""
     batches: int = 0
     """Number of valid batches."""
+    offsets: int = 0
+    """Number of offsets in the offset ranges of the valid batches. A wrapper message counts as one offset."""
     error: KafkaFormatError | None = None
     """The error in the batch at position `end`.
 
@@ -231,6 +233,7 @@ def read_through(
             last = table[n - 1]
             made.next_offset, made.end = last_offset(last) + 1, position + int(last["position"]) + int(last["size"])
             made.batches += n
+            made.offsets += n + int(table["last_offset_delta"][:n].sum(where=table["last_offset_delta"][:n] > 0))
             if made.first_timestamp is None:
                 made.first_timestamp = int(table["max_timestamp"][0])
         if n < len(table):

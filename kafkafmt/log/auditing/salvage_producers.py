@@ -1,0 +1,61 @@
+"""Choose the producer snapshots of the source that supplement the batches of a salvaged partition."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from ...errors import KafkaFormatError
+from ...paths import Location
+from ..format import file_view
+from ..format.names import file_name, snapshot_offset_of
+from ..format.producers import Producers
+from ..format.snapshots import ProducerEntry, read_snapshot
+
+
+class SourceSnapshots:
+    """The producer snapshots of a partition.
+
+    Parameters
+    ----------
+    source : Location
+        The partition directory.
+    names : iterable of str
+        Names of the files in it that can be read.
+    """
+
+    def __init__(self, source: Location, names: Iterable[str]) -> None:
+        self.source = source
+        self.offsets: list[int] = sorted(o for n in names if (o := snapshot_offset_of(n)) is not None)
+
+    def at(self, offset: int, producers: Producers, earlier: bool) -> list[ProducerEntry] | None:
+        """Return the producers in the newest readable snapshot at `offset`, or None if there is no such snapshot.
+
+        A snapshot is skipped if it contradicts the state `producers`, which was computed from the
+        copied batches. If `earlier` is True, snapshots at lower offsets are used too.
+        """
+        for at in reversed(self.offsets[: bisect_right(self.offsets, offset)]):
+            if at < offset and not earlier:
+                return None
+            try:
+                known = read_snapshot(file_view.read_bytes(self.source / file_name(at, ".snapshot")) or b"")
+            except KafkaFormatError:
+                continue
+            if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not contradict(known, producers):
+                return known
+        return None
+
+
+def contradict(known: Iterable[ProducerEntry], producers: Producers) -> bool:
+    """Return whether the entries `known` of a snapshot contradict the state `producers` of the copied batches."""
+    for theirs in known:
+        own = producers.entries.get(theirs.producer_id)
+        if own is None:
+            continue
+        # A snapshot can contain a newer producer epoch than all batches, because a new epoch need not have a batch.
+        if own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
+            return True
+        fields = ("epoch", "last_sequence", "offset_delta")
+        if own.last_offset == theirs.last_offset and any(getattr(own, f) != getattr(theirs, f) for f in fields):
+            return True
+    return False
