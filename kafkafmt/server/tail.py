@@ -15,7 +15,8 @@ from ..log.format.file_view import FileView, aligned_buffer
 from ..log.reading.index_lookup import batch_at
 from ..log.reading.index_ranges import last_border
 from ..log.reading.partition_dir import SegmentFile
-from ..log.reading.segment_walker import FIRST_READ, Walker
+from ..log.reading.segment_tables import FIRST_READ
+from ..log.reading.segment_walker import Walker
 from ..paths import UrlPath
 from ..types import BatchTable, Buffer, last_offset, last_offsets
 

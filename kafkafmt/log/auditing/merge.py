@@ -18,8 +18,9 @@ from .merge_replica import ranked, read_replica
 from .open_transactions import OpenTransaction, find_open_transactions
 from .reports import PartitionReport
 from .run import Run
-from .salvage_copy import Salvaged, salvage_partition
+from .salvage_copy import salvage_partition
 from .salvage_source import Bounds
+from .salvaged import Salvaged
 from .verify import verify_partition
 
 MERGED = ".replicas"

@@ -41,9 +41,10 @@ from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.transaction_index import IndexEntries
 from .merge_choice import batch_bytes, cut_batch
 from .merge_replica import Headers, Replica, lost_ranges, usable_epochs
-from .salvage_copy import CLUSTER_METADATA, KRAFT_SNAPSHOT, OWNER, QUORUM_STATE
+from .salvage_copy import CLUSTER_METADATA, KRAFT_SNAPSHOT, QUORUM_STATE
 from .salvage_files import copy_file
 from .salvage_source import ALL_FILE_BITS
+from .salvaged import OWNER
 
 LOST = "valid_in_no_replica"
 """Error code of a range of offsets that is valid in no replica."""

@@ -23,7 +23,7 @@ from ..reading.models import Damage
 from ..reading.partition import PartitionLog
 from ..writing.log_directory import LogDirectory
 from ..writing.mounting import StrayPartitionWarning
-from .salvage_copy import Salvaged
+from .salvaged import Salvaged
 
 
 @dataclass(frozen=True)

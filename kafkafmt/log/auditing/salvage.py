@@ -28,9 +28,10 @@ from .reports import (
     unreadable_dict,
 )
 from .run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
-from .salvage_copy import Salvaged, salvage_partition
+from .salvage_copy import salvage_partition
 from .salvage_output import Output, OutputPlaceError, finish_directory, output_directory
 from .salvage_source import Bounds, LeftOut
+from .salvaged import Salvaged
 from .verify import add_damage, verify_partition
 
 __all__ = [

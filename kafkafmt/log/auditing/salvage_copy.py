@@ -13,7 +13,6 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -46,76 +45,20 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.rows import Joined
-from ..reading.segment_walker import Scratch, Walker
+from ..reading.segment_tables import Scratch
+from ..reading.segment_walker import Walker
 from ..writing.index_builder import State, read_through
 from .salvage_files import copy_readable
 from .salvage_markers import restored_markers
 from .salvage_pieces import Restored, divide, indexable, outside, paired, pieces_of, spans_of
 from .salvage_producers import SourceSnapshots
-from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode, restrict
+from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode
+from .salvaged import OWNER, Salvaged
 
 CLUSTER_METADATA = "__cluster_metadata"
 """The topic of Kafka's metadata log. Offset checkpoints have no entry for it."""
 QUORUM_STATE = "quorum-state"
 KRAFT_SNAPSHOT = ".checkpoint"
-OWNER = 0o600
-"""Permissions that the owner needs for the files until the copy is complete."""
-
-
-@dataclass
-class Salvaged:
-    """The copy of a partition, as written by `salvage_partition`.
-
-    Attributes
-    ----------
-    next_offset : int
-        Log end offset of the copy.
-    offsets : dict
-        Maps the name of each offset checkpoint to the offset to write into this checkpoint.
-    open : list of ProducerEntry
-        Producers with a transaction that is open at the end of the copy, the oldest transaction
-        first.
-    damaged : list of Damage
-        Valid batches that were omitted, because no index can contain their offsets.
-    findings : list of Finding
-        Files that were not copied because they cannot be read.
-    restored : list of int
-        Offsets of transaction markers that were lost in the source and written again.
-    left_out : list of LeftOut
-        Files that were not read because they are links to places outside the source.
-    modes : dict
-        The final permissions of the copy's files and of its directory. `narrow` sets them.
-    """
-
-    topic: str
-    partition: int
-    path: Path
-    segments: int = 0
-    batches: int = 0
-    bytes: int = 0
-    next_offset: int = 0
-    offsets: dict[str, int] = field(default_factory=dict)
-    open: list[ProducerEntry] = field(default_factory=list)
-    damaged: list[Damage] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    restored: list[int] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    modes: dict[str, int] = field(default_factory=dict)
-    mode: int = ALL_FILE_BITS
-    """Permissions that all segments of the source have in common."""
-
-    def narrow(self, folder: Path) -> None:
-        """Set the final permissions of the copy's files, which are now in `folder`.
-
-        Files that were created after `salvage_partition` returned get the permissions that all
-        segments have in common.
-        """
-        for name in files.list_directory(folder)[1]:
-            mode = self.modes.get(name)
-            # A file with a known mode was created with this mode and the owner's permissions.
-            if mode is None or mode & OWNER != OWNER:
-                restrict(os.path.join(folder, name), self.mode if mode is None else mode)
-        restrict(folder, self.modes[""])
 
 
 def salvage_partition(

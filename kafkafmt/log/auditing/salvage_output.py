@@ -30,9 +30,9 @@ from ..format.checkpoints import (
 from ..format.syncing import sync_tree
 from ..reading.discovery import INCOMPLETE
 from ..reading.partition_dir import PartitionDir
-from .salvage_copy import OWNER, Salvaged
 from .salvage_files import copy_file, copy_readable
 from .salvage_source import ALL_FILE_BITS, BOOTSTRAP, Bounds, restrict
+from .salvaged import OWNER, Salvaged
 
 
 class OutputPlaceError(ValueError):

@@ -31,7 +31,8 @@ from .partition_dir import PartitionDir, SegmentFile
 from .plan import UNREADABLE
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .record_selection import EVERYTHING, Selection
-from .segment_walker import FIRST_READ, Walker
+from .segment_tables import FIRST_READ
+from .segment_walker import Walker
 from .transaction_walk import TransactionWalk, settle_hidden
 
 Stamp = tuple[int, ...]

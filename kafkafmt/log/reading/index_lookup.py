@@ -18,7 +18,8 @@ from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
 from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
 from .partition_dir import SegmentFile
-from .segment_walker import FIRST_READ, Walker
+from .segment_tables import FIRST_READ
+from .segment_walker import Walker
 
 BLOCK_ENTRIES = 512
 SCAN_BYTES = 4 << 20

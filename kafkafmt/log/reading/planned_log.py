@@ -28,7 +28,8 @@ from .parts import Run, RunColumns
 from .plan import SegmentPlan, plan_segment
 from .ranges import reach, sound_runs
 from .read_limits import DEFAULT_LIMITS, ReadLimits
-from .segment_walker import FIRST_READ, See, Walker
+from .segment_tables import FIRST_READ
+from .segment_walker import See, Walker
 
 Tell = Callable[[str], None]
 MOST_TRIED = 16

@@ -27,7 +27,8 @@ from ..format.file_view import FileView, aligned_buffer
 from .part_builder import TABLE_ROWS
 from .parts import Run
 from .segment_stats import total
-from .segment_walker import GROWTH, Walker
+from .segment_tables import GROWTH
+from .segment_walker import Walker
 
 HEADERS_READ = 64 << 10
 """Smallest number of bytes that are read at once if only batch headers are needed. Only larger

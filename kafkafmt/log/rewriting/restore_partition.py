@@ -19,8 +19,8 @@ import numpy as np
 from ...constants import LEADER_EPOCH_AT, MAGIC_V2
 from ...records import RecordReader, build_marker
 from ...types import BatchTable, ByteArray, IntArray, last_offsets
-from ..auditing.salvage_copy import OWNER, Salvaged
 from ..auditing.salvage_source import Bounds
+from ..auditing.salvaged import OWNER, Salvaged
 from ..format import local_files
 from ..format.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, partition_metadata_text
 from ..format.file_view import FileView

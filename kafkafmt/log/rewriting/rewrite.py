@@ -16,9 +16,10 @@ from ...records.builder import codec_id
 from ..auditing.reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
 from ..auditing.salvage import is_output_error, is_usable, note_links, opened_logs
-from ..auditing.salvage_copy import Salvaged, salvage_partition
+from ..auditing.salvage_copy import salvage_partition
 from ..auditing.salvage_output import Output, finish_directory, output_directory
 from ..auditing.salvage_source import Bounds
+from ..auditing.salvaged import Salvaged
 from ..auditing.verify import verify_partition
 from ..format import files
 from ..reading.models import Damage, DamagedLogError

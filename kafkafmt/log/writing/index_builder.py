@@ -25,7 +25,8 @@ from ..format.index_entries import offset_entry, offset_index_bytes, time_entry,
 from ..format.leader_epochs import epoch_runs
 from ..format.producers import Aborted, Producers, read_markers
 from ..reading.part_builder import columns_of
-from ..reading.segment_walker import Scratch, Walker
+from ..reading.segment_tables import Scratch
+from ..reading.segment_walker import Walker
 
 INDEX_INTERVAL = 4096
 """Default value of Kafka's setting ``index.interval.bytes``."""

@@ -12,7 +12,7 @@ from building import batch, message, mutate, record, repair_crc, varint
 from reports import verify_partition
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.reading import segment_walker
+from kafkafmt.log.reading import segment_tables
 from kafkafmt.log.reading.read_limits import ReadLimits
 
 PER_BATCH = 5
@@ -485,8 +485,8 @@ def test_batch_larger_than_the_read_buffer_is_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_end: int
 ) -> None:
     """The header of a batch can be near the end of the buffer, and a new buffer has random content."""
-    monkeypatch.setattr(segment_walker, "BUFFER_BYTES", 1 << 14)
-    monkeypatch.setattr(segment_walker, "aligned_buffer", lambda size: np.full(size, 0xFF, np.uint8))
+    monkeypatch.setattr(segment_tables, "BUFFER_BYTES", 1 << 14)
+    monkeypatch.setattr(segment_tables, "aligned_buffer", lambda size: np.full(size, 0xFF, np.uint8))
     fits = five_records(0, 1, (1 << 14) - before_end - len(five_records(0, 1, 9_000)) + 9_000) if before_end else b""
     base = 1 if before_end else 0
     assert len(fits) == ((1 << 14) - before_end if before_end else 0)

@@ -72,6 +72,18 @@ def only(folder: Path) -> PartitionDir:
     return directory
 
 
+def mutated_partitions(folder: Path, seed: int) -> list[PartitionDir]:
+    """Write a random log directory, and return its partitions."""
+    for name, data in directories.mutated(Random(seed)).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    try:
+        return discover([folder]).partitions
+    except OSError:
+        return []
+
+
 @pytest.fixture(params=[100, 400, 4 << 20])
 def range_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Set the size of a range, between one batch and the whole segment, and return it."""
@@ -81,16 +93,7 @@ def range_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("seed", range(0, 240, 3))
 def test_mutated_directories_are_read_as_with_plans(tmp_path: Path, range_bytes: int, seed: int) -> None:
-    chance = Random(seed)
-    for name, data in directories.mutated(chance).items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    try:
-        found = discover([tmp_path]).partitions
-    except OSError:
-        return
-    for directory in found:
+    for directory in mutated_partitions(tmp_path, seed):
         for fail in (False, True):
             assert read(directory, planned=False, fail=fail)[0] == read(directory, planned=True, fail=fail)[0]
 
@@ -333,15 +336,7 @@ def small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("seed", range(1, 120, 3))
 def test_headers_of_mutated_directories_are_read_as_with_records(tmp_path: Path, seed: int) -> None:
-    for name, data in directories.mutated(Random(seed)).items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    try:
-        found = discover([tmp_path]).partitions
-    except OSError:
-        return
-    for directory in found:
+    for directory in mutated_partitions(tmp_path, seed):
         assert tables(directory, True)[:2] == tables(directory, False)[:2]
 
 

@@ -1,0 +1,71 @@
+"""Describe the copy of a partition that salvage has written."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..format import files
+from ..format.snapshots import ProducerEntry
+from ..reading.models import Damage, Finding
+from .salvage_source import ALL_FILE_BITS, LeftOut, restrict
+
+OWNER = 0o600
+"""Permissions that the owner needs for the files until the copy is complete."""
+
+
+@dataclass
+class Salvaged:
+    """The copy of a partition, as written by `salvage_partition`.
+
+    Attributes
+    ----------
+    next_offset : int
+        Log end offset of the copy.
+    offsets : dict
+        Maps the name of each offset checkpoint to the offset to write into this checkpoint.
+    open : list of ProducerEntry
+        Producers with a transaction that is open at the end of the copy, the oldest transaction
+        first.
+    damaged : list of Damage
+        Valid batches that were omitted, because no index can contain their offsets.
+    findings : list of Finding
+        Files that were not copied because they cannot be read.
+    restored : list of int
+        Offsets of transaction markers that were lost in the source and written again.
+    left_out : list of LeftOut
+        Files that were not read because they are links to places outside the source.
+    modes : dict
+        The final permissions of the copy's files and of its directory. `narrow` sets them.
+    """
+
+    topic: str
+    partition: int
+    path: Path
+    segments: int = 0
+    batches: int = 0
+    bytes: int = 0
+    next_offset: int = 0
+    offsets: dict[str, int] = field(default_factory=dict)
+    open: list[ProducerEntry] = field(default_factory=list)
+    damaged: list[Damage] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    restored: list[int] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    modes: dict[str, int] = field(default_factory=dict)
+    mode: int = ALL_FILE_BITS
+    """Permissions that all segments of the source have in common."""
+
+    def narrow(self, folder: Path) -> None:
+        """Set the final permissions of the copy's files, which are now in `folder`.
+
+        Files that were created after `salvage_partition` returned get the permissions that all
+        segments have in common.
+        """
+        for name in files.list_directory(folder)[1]:
+            mode = self.modes.get(name)
+            # A file with a known mode was created with this mode and the owner's permissions.
+            if mode is None or mode & OWNER != OWNER:
+                restrict(os.path.join(folder, name), self.mode if mode is None else mode)
+        restrict(folder, self.modes[""])

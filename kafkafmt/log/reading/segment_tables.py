@@ -1,0 +1,260 @@
+"""Read the batches of one open segment as tables of their headers.
+
+The buffer for the bytes and the array for the batch headers are reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import (
+    BATCH_HEADER_SIZE,
+    DEFAULT_MAX_BATCH_BYTES,
+    ENTRY_OVERHEAD,
+    LENGTH_AT,
+    MAGIC_END,
+    MAGIC_V2,
+    MIN_LEGACY_LENGTH,
+)
+from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
+from ...records.wrappers import WrapperReader
+from ...types import BATCH_DTYPE, BatchTable, ByteArray
+from ..format.file_view import FileView, aligned_buffer
+from .batch_finder import OwnCrc
+from .batch_head import Head
+from .part_builder import TABLE_ROWS
+from .search import Search
+
+BUFFER_BYTES = 4 << 20
+FIRST_READ = 32 << 10
+"""Number of bytes that are read at first to look up an offset or a timestamp. Each further read is
+four times as large, up to BUFFER_BYTES.
+"""
+GROWTH = 4
+SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
+Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
+"""A tuple of four items: the file position of a buffer, the buffer, an array with the headers of
+the valid batches in it, and the error after the last batch.
+"""
+
+
+class Scratch:
+    """Memory that several `Walker` objects use, one after the other.
+
+    The memory is reused, because allocating new memory takes longer than reading the batches of a
+    small segment.
+    """
+
+    @cached_property
+    def buffer(self) -> ByteArray:
+        """A buffer for the bytes of a file."""
+        return aligned_buffer(BUFFER_BYTES)
+
+    @cached_property
+    def table(self) -> BatchTable:
+        """A table for batch headers."""
+        return np.zeros(TABLE_ROWS, BATCH_DTYPE)
+
+
+class TableReader:
+    """Reads the batches of one open segment in tables.
+
+    Parameters
+    ----------
+    view : FileView
+        The open file.
+    base_offset : int
+        Lowest offset that a batch of the segment can have.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    first_read : int, default 4194304 (4 MiB)
+        Number of bytes that are read at first.
+    scratch : Scratch, optional
+        Memory that no other walker uses at the same time. By default, the walker allocates memory.
+    """
+
+    def __init__(
+        self,
+        view: FileView,
+        base_offset: int,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        first_read: int = BUFFER_BYTES,
+        scratch: Scratch | None = None,
+    ) -> None:
+        self.view = view
+        self.size: int = view.size
+        self.base_offset = base_offset
+        self.max_batch_bytes = max_batch_bytes
+        self.first_read = first_read
+        self._scratch = scratch
+        self._buffer_at = self._buffered = 0
+        """File position of the first byte in the buffer, and number of bytes of the file in the buffer."""
+        self._before_read: Callable[[], None] = lambda: None
+        """Function that is called before other bytes are read into the buffer."""
+
+    @cached_property
+    def search(self) -> Search:
+        """Finds the position after damaged bytes at which reading can resume."""
+        return Search(self.view, self.first_offset_at)
+
+    @cached_property
+    def _wrappers(self) -> WrapperReader:
+        return WrapperReader(self.max_batch_bytes)
+
+    @cached_property
+    def _buffer(self) -> ByteArray:
+        if self._scratch is not None:
+            return self._scratch.buffer
+        return aligned_buffer(0 if self.view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
+
+    @cached_property
+    def _table(self) -> BatchTable:
+        if self._scratch is not None:
+            return self._scratch.table
+        # Limit the array to the size of the segment. Creating a large array takes longer than reading a small segment.
+        return np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
+
+    def tables(self, position: int, end: int) -> Iterator[Table]:
+        """Read valid batches from the file position `position` to `end`, and stop at the first damaged batch.
+
+        Each yielded tuple contains an array of batch headers, with positions in a buffer. If a
+        batch is damaged, the last tuple contains the error, and its array may be empty. The
+        `position` of the error is a file position.
+        """
+        if self.view.data is not None:
+            yield from self._mapped_tables(self.view.data, position, end)
+            return
+        step = self.first_read
+        # Request bytes in advance only if the first read is large. A caller that begins with small reads may stop soon.
+        if step >= len(self._buffer):
+            self.view.expect(position, end)
+        while position < end:
+            at = position - self._buffer_at
+            read = not 0 <= at < self._buffered
+            if read:
+                self._before_read()
+                at, asked = 0, min(step, len(self._buffer), end - position)
+                self._buffer_at, self._buffered = position, 0
+                self._buffered = self.view.read_into(self._buffer[:asked], position)
+                step *= GROWTH
+            start, stop, error, full = at, min(self._buffered, end - self._buffer_at), None, True
+            # The buffer can contain more small batches than the array can hold. The array is then filled several times.
+            while full:
+                scan = core.scan_batches(self._buffer, self._table, at, stop)
+                full = scan.count == len(self._table)
+                at, error = scan.position, scan.error
+                if error is not None:
+                    error.position += self._buffer_at
+                    error.resume = None if error.resume is None else error.resume + self._buffer_at
+                elif at == start and read:
+                    size = self._size_of_unread(position, end, stop, asked)
+                    if isinstance(size, KafkaFormatError):
+                        error = size
+                    else:
+                        step = max(step, size)
+                if scan.count or error is not None:
+                    yield self._buffer_at, self._buffer, self._table[: scan.count], error
+                if error is not None:
+                    return
+            if at == start:  # the buffer does not contain the complete batch at `position`
+                known = (
+                    self._buffered > 0 and stop - at >= MAGIC_END
+                )  # the buffer is empty if it has just been replaced by a larger one
+                if known and (error := self._too_long(position, end, self._head(position, at, stop))):
+                    yield self._buffer_at, self._buffer, self._table[:0], error
+                    return
+                self._buffered = 0
+            position = self._buffer_at + at
+
+    def _head(self, position: int, at: int, stop: int) -> bytes:
+        """Return the header of the batch that begins at index `at` of the buffer.
+
+        If the buffer does not contain the complete header, the header is read from the file at
+        `position`.
+        """
+        if stop - at >= BATCH_HEADER_SIZE:
+            return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
+        return self.view.read(position, BATCH_HEADER_SIZE)
+
+    def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
+        """Yield the same tuples as the method `tables`. The buffer is the content of the memory-mapped file."""
+        self._buffer, self._buffered = data, len(data)
+        step, planned_end, end = self.first_read, end, min(end, len(data))
+        while position < end:
+            window = min(step, end - position)
+            scan = core.scan_batches(data, self._table, position, position + window)
+            step *= GROWTH
+            error = scan.error
+            if error is None and scan.count == 0 and window < end - position:
+                error = self._too_long(position, end, bytes(data[position : min(position + BATCH_HEADER_SIZE, end)]))
+                if error is None:
+                    continue
+            if error is None and scan.count == 0:
+                error = self._cut_off(position, end, bytes(data[position : min(position + BATCH_HEADER_SIZE, end)]))
+            yield 0, data, self._table[: scan.count], error
+            if error is not None:
+                return
+            position = scan.position
+        if end < planned_end:  # the file was truncated after the caller had determined `end`
+            yield 0, data, self._table[:0], TruncatedError("the file was truncated while it was read", position)
+
+    def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
+        """Return the size of a batch that is only partly in the buffer. If the batch is invalid, return the error.
+
+        If the batch is larger than the buffer, the buffer is replaced by a larger one.
+        """
+        if got < asked:
+            return TruncatedError("the file was truncated while it was read", position)
+        head = bytes(self._buffer[: min(got, BATCH_HEADER_SIZE)])
+        if error := self._too_long(position, end, head):
+            return error
+        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
+        if size > len(self._buffer):
+            self._buffer, self._buffered = aligned_buffer(size), 0
+        return size
+
+    def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
+        """Check a batch that may be too large to read.
+
+        Return an error in these cases: the file ends inside the batch, the CRC of the batch does
+        not match, or the batch exceeds the size limit. Otherwise, return None. The CRC is checked
+        only if the batch is larger than the buffer. To compute the CRC, the batch is read in
+        blocks.
+        """
+        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
+        base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
+        if end - position < MAGIC_END or size > end - position:
+            return self._cut_off(position, end, head)
+        if size > min(len(self._buffer), BUFFER_BYTES) and not OwnCrc(self.search, Head(position, head)).matches(
+            position + size
+        ):
+            return ChecksumError("the CRC does not match the crc field", position, base_offset, position + size)
+        if size > max(self.max_batch_bytes, len(self._buffer)):
+            message = f"the batch has {size} bytes; the limit is {self.max_batch_bytes}"
+            return TooLargeError(message, position, base_offset, position + size)
+        return None
+
+    def _cut_off(self, position: int, end: int, head: bytes) -> KafkaFormatError:
+        """Create the error for a batch that would end after the end of the file."""
+        left = end - position
+        if left < MAGIC_END:
+            return TruncatedError(f"the file ends {left} bytes into a batch", position)
+        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
+        base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
+        return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
+
+    def first_offset_at(self, position: int) -> int:
+        """Return the first offset of the batch or message at a file position.
+
+        If the batch is a wrapper message that cannot be decoded, return the offset in its header.
+        """
+        size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
+        entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
+        if core.scan_batches(entry, row).count and row["magic"][0] < MAGIC_V2 and row["count"][0] < 0:
+            return int(self._wrappers.offsets(entry, row).first[0])
+        return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
