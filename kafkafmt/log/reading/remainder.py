@@ -13,6 +13,7 @@ from ...types import last_offset, last_offsets
 from .index_ranges import Stretch
 from .models import Damage
 from .part import Part
+from .parts import RunColumns
 from .plan import SegmentPlan
 
 
@@ -44,6 +45,29 @@ class SegmentRemainder:
             if extent.last_offset >= self.reached:
                 extents.append(extent)
         return replace(plan, extents=extents)
+
+    def late(self, plan: SegmentPlan, start: int, end: int) -> list[Damage]:
+        """Return a `Damage` object for each unread range of batches with lower offsets than batches that have been read.
+
+        A plan delivers these batches although they are out of place in the file. It is too late to
+        deliver them in offset order. Only batches with offsets in [start, end) are returned.
+        """
+        runs = RunColumns.of(plan.extents)
+        late = (runs.position >= self.position) & (runs.last < min(self.reached, end)) & (runs.last >= start)
+        message = "offsets {} to {} are lower than the offsets of batches before these batches"
+        return [
+            Damage(
+                plan.segment.name,
+                run.position,
+                run.end - run.position,
+                run.first_offset,
+                run.last_offset,
+                "contradicting_offsets",
+                message.format(run.first_offset, run.last_offset),
+                run.records,
+            )
+            for run in runs.at(np.flatnonzero(late)).objects()
+        ]
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the unread batches in `part`, and a `Damage` object for each batch with contradictory offsets.

@@ -127,6 +127,27 @@ def test_damaged_segment_is_read_as_with_a_plan(tmp_path: Path, range_bytes: int
             assert [r for r in one_pass[0] if not fail] == [r for r in wanted if not fail]
 
 
+@pytest.mark.parametrize("source", [17, 18, 21])
+@pytest.mark.parametrize("target", [2, 20, 22, 26, 39])
+def test_batch_that_is_out_of_place_is_delivered_or_damage(
+    tmp_path: Path, range_bytes: int, source: int, target: int
+) -> None:
+    """The ranges before the batch can have been delivered when it is found.
+
+    As in old Kafka versions, each index entry contains the last offset of four batches.
+    """
+    batches = numbered(40)
+    batches.insert(target, batches.pop(source))
+    write_segment(tmp_path / "t-0", batches)
+    size = len(batches[0])
+    entries = [(first + 3, sum(map(len, numbered(first)))) for first in range(4, 40, 4)]
+    assert entries[0][1] == 4 * size
+    (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    (found, damaged, _), _ = read(only(tmp_path / "t-0"), planned=False)
+    lost = {o for d in damaged for o in range(d.first_offset or 0, (d.last_offset or 0) + 1)}
+    assert {offset for offset, *_ in found} | lost == set(range(40))
+
+
 @pytest.mark.parametrize("run_bytes", [1, 200, 1 << 20])
 def test_offsets_of_undecodable_batches_do_not_depend_on_the_ranges(
     tmp_path: Path, range_bytes: int, run_bytes: int
