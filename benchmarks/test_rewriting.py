@@ -27,7 +27,7 @@ ROUNDS = 5
 CHANGES: dict[str, dict[str, Any]] = {
     "no record matches": {"drop_keys": ["nobody"]},
     "one key of 100,000": {"drop_keys": ["user-5"]},
-    "half of the records, by time": {"before": FIRST + ROWS // 2},
+    "half of the records, by time": {"before_time": FIRST + ROWS // 2},
     "compaction": {"compact": True},
     "zstd:3": {"codec": "zstd", "level": 3},
 }
