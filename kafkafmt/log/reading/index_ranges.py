@@ -275,7 +275,8 @@ def _entries(
 
     The result contains at least the entries with offsets in [start, end), the two entries before
     them, and the two entries after them. If several entries have the same position, only the first
-    one is included. If the entries are not in increasing order, return None.
+    one is included. If the entries are not in increasing order, or if a position is negative, return
+    None.
     """
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
@@ -297,7 +298,7 @@ def _entries(
     if (zeros := np.flatnonzero(positions == 0)).size:  # the unused entries of a preallocated index file are zero
         used = int(zeros[0])
     offsets, positions = offsets[:used], positions[:used]
-    if (offsets[1:] <= offsets[:-1]).any() or (positions[1:] < positions[:-1]).any():
+    if (offsets[1:] <= offsets[:-1]).any() or (positions[1:] < positions[:-1]).any() or (positions[:1] < 0).any():
         return None
     rises = np.ones(len(positions), np.bool_)
     rises[1:] = positions[1:] > positions[:-1]
@@ -335,7 +336,7 @@ def _border(view: FileView, base: int, i: int) -> Border | None:
     if i < 0:
         return None
     offsets, positions = _read(view, base, i, i + 1)
-    return Border(int(positions[0]), int(offsets[0])) if len(positions) and positions[0] else None
+    return Border(int(positions[0]), int(offsets[0])) if len(positions) and positions[0] > 0 else None
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:
