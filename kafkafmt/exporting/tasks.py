@@ -15,7 +15,8 @@ from ..log.reading.plan import SegmentPlan
 from ..log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
 from ..log.reading.single_pass import UnconfirmedError
 from ..spark.hosts import host_name
-from ..spark.source.splits import Piece, Split, WholePartitions
+from ..spark.source.pieces import Piece, WholePartitions
+from ..spark.source.splits import Split
 from .bundles import Bundle
 from .files import FileSet, OutputFile
 from .output import AttemptFiles

@@ -10,7 +10,8 @@ from ..log import Damage, PartitionLog, SegmentFile
 from ..log.reading.offset_interval import OffsetInterval
 from ..log.reading.plan import SegmentPlan
 from ..log.reading.transactions import Doubt
-from ..spark.source.splits import Piece, Split, make_splits, may_hold
+from ..spark.source.pieces import Piece
+from ..spark.source.splits import Split, make_splits, may_hold
 from .bundles import Bundle
 from .tasks import BundleResult, Manifest
 

@@ -12,7 +12,7 @@ from source_rows import plan
 from kafkafmt import LogDirectory, build_batch
 from kafkafmt.arrow import ArrowBuilder, schema_of
 from kafkafmt.log import Discovery, discover
-from kafkafmt.spark.source import splits
+from kafkafmt.spark.source import pieces as task_pieces
 
 RECORDS = 40
 SEGMENT_BYTES = 8 << 20
@@ -155,7 +155,7 @@ def count_listings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         listed.extend(paths)
         return discover(paths)
 
-    monkeypatch.setattr(splits, "discover", counted)
+    monkeypatch.setattr(task_pieces, "discover", counted)
     return listed
 
 
@@ -182,9 +182,9 @@ def test_task_lists_again_if_retention_removes_a_segment(tmp_path: Path, monkeyp
     small_segments(tmp_path)
     _, partitions = plan(tmp_path, columns=("offset",), **COMMITTED)
     first, second, *others = partitions[0].task.splits[0].pieces
-    shared, told = splits.WholePartitions(), list[str]()
+    shared, told = task_pieces.WholePartitions(), list[str]()
 
-    def rows(pieces: Iterable[splits.Piece]) -> int:
+    def rows(pieces: Iterable[task_pieces.Piece]) -> int:
         columns = ArrowBuilder("t", 0, schema_of(["timestampType"])).columns
         for piece in pieces:
             for _ in piece.chunks(columns, tell=told.append, partitions=shared):

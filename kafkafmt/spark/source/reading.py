@@ -18,8 +18,8 @@ from ...log.reading.record_filter import Filter, columns_of, for_partition
 from ...log.reading.transactions import Doubt, TransactionInDoubtError
 from ..messages import say as say
 from .options import Options
+from .pieces import WholePartitions
 from .planning import Plan, Task
-from .splits import WholePartitions
 from .where import matching
 
 FIRST_ROWS = 8192

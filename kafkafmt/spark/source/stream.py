@@ -49,6 +49,7 @@ from .options import LATEST, Bound, Key, Options
 from .planning import DataLossError, Plan, discovered, limits_of, pack, parts_of, start_of
 from .reading import as_partitions, read_task, say
 from .splits import Split, cut_splits, make_splits, may_hold
+from .stream_offsets import Nested, Offsets, flat, nested, share
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -65,8 +66,6 @@ SMALL_SEGMENT = 1 << 20
 """Largest size of a segment without an index that tasks read from its start, in bytes."""
 
 Stamp = tuple[int | str, ...]
-Offsets = dict[Key, int]
-Nested = dict[str, dict[str, int]]
 
 
 class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -100,7 +99,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             bound = self.options.start or Bound("startingOffsets", "offset", LATEST)
             bound.check(logs.keys())
             self._initial = {key: self._start(log, bound) for key, log in logs.items()}
-        return _nested(self._initial)
+        return nested(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the largest size of a micro-batch, which the option maxOffsetsPerTrigger sets."""
@@ -119,7 +118,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         Spark's Kafka source, the stream then continues at the lower offset, so that no new record
         is missed.
         """
-        begin = _flat(start)
+        begin = flat(start)
         logs = self._logs(begin, self._once)
         self._listed = logs
         ends = self._ends(logs, begin)
@@ -127,11 +126,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             ends = {key: min(end, self._target[key]) for key, end in ends.items() if key in self._target}
         begins = {key: begin.get(key, self._lowest(logs[key])) for key in ends}
         if self._waits(sum(max(ends[key] - begins[key], 0) for key in ends)):
-            return _nested(begin)
+            return nested(begin)
         if isinstance(limit, ReadMaxRows):
-            ends = _share(begins, ends, limit.max_rows)
+            ends = share(begins, ends, limit.max_rows)
         shorter = {key for key in begin.keys() & ends.keys() if ends[key] < begin[key] > logs[key].next_offset}
-        return _nested(begin | {key: end if key in shorter else max(end, begins[key]) for key, end in ends.items()})
+        return nested(begin | {key: end if key in shorter else max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
         """Return whether the next micro-batch, which would contain `new` offsets, must be delayed.
@@ -149,11 +148,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
     def reportLatestOffset(self) -> Nested | None:
         """Return the most recently found end offsets, which Spark includes in the progress of the query."""
-        return _nested(self._seen) if self._seen else None
+        return nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch that reads each partition from `start` to `end`."""
-        begin, stops = _flat(start), _flat(end)
+        begin, stops = flat(start), flat(end)
         logs = self._logs_until(begin, stops)
         plan, splits = Plan([], []), list[Split]()
         most = self._offsets_per_task(begin, stops)
@@ -395,32 +394,3 @@ def _has_borders(segment: SegmentFile) -> bool:
     it from its start.
     """
     return segment.size <= SMALL_SEGMENT or last_border(segment) is not None
-
-
-def _flat(offsets: Mapping[str, Any]) -> Offsets:
-    return {
-        (topic, int(number)): int(offset) for topic, numbers in offsets.items() for number, offset in numbers.items()
-    }
-
-
-def _nested(offsets: Offsets) -> Nested:
-    found: Nested = {}
-    for (topic, number), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(number)] = offset
-    return found
-
-
-def _share(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
-    """Return end offsets for a micro-batch with about `limit` offsets.
-
-    The limit is divided among the partitions in proportion to their numbers of new offsets. A
-    partition with new offsets gets at least one offset.
-    """
-    sizes = {key: max(ends[key] - begins[key], 0) for key in ends}
-    total = sum(sizes.values())
-    if total <= limit:
-        return ends
-    return {
-        key: begins[key] + min(size, max(limit * size // total, 1)) if size else ends[key]
-        for key, size in sizes.items()
-    }

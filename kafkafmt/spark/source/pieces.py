@@ -1,0 +1,283 @@
+"""Read a part of a segment in a task, on a machine that may contain other files than the driver's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...constants import NO_END
+from ...log import Damage, NoLogError, PartitionDir, PartitionLog, SegmentFile, discover
+from ...log.reading.index_ranges import Stretch, whole_segment
+from ...log.reading.missing import unavailable
+from ...log.reading.nearby_transactions import outcomes_near
+from ...log.reading.offset_interval import OffsetInterval
+from ...log.reading.parts import Run
+from ...log.reading.plan import SegmentPlan
+from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
+from ...log.reading.single_pass import UnconfirmedError
+from ...log.reading.transactions import Doubt, Transactions
+from ...paths import Location
+from ...records import Chunk
+from ...types import RecordColumns
+from ..hosts import with_host
+
+
+class WholePartitions:
+    """Cache of listings and transactions. With this cache, a task lists and reads a whole partition only once.
+
+    A task usually reads several parts of a partition. For each part, it may need transaction
+    markers in later segments, and therefore the names of all segments.
+    """
+
+    def __init__(self) -> None:
+        self._listed: dict[Location, PartitionDir] = {}
+        self._transactions: dict[Location, Transactions] = {}
+
+    def listed(self, directory: PartitionDir) -> PartitionDir | None:
+        """Return the most recent listing of a partition directory, as a `PartitionDir` with its segments.
+
+        If the directory has not been listed yet, return None.
+        """
+        return self._listed.get(directory.path)
+
+    def list(self, directory: PartitionDir) -> PartitionDir:
+        """List a partition directory, and return a `PartitionDir` with the segments that it now contains."""
+        whole = directory
+        for found in discover([directory.path]).partitions:
+            whole = replace(directory, segments=found.segments)
+        self._listed[directory.path] = whole
+        return whole
+
+    def has_read(self, directory: PartitionDir) -> bool:
+        """Return whether the whole partition was already read to find its transactions."""
+        return directory.path in self._transactions
+
+    def transactions_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> Transactions:
+        """Return the transactions of a partition, which is read completely when this method is first called.
+
+        The numbers of bytes and read operations are added to `log.bytes_read` and `log.reads`.
+        """
+        if not self.has_read(directory):
+            whole = PartitionLog(directory, limits)
+            self._transactions[directory.path] = whole.transactions
+            log.bytes_read += whole.bytes_read
+            log.reads += whole.reads
+        return self._transactions[directory.path]
+
+
+@dataclass
+class Piece:
+    """Part of a segment that a task reads, specified by a byte range or a list of valid batches."""
+
+    directory: PartitionDir
+    """Copy of the partition directory that lists only this segment."""
+    plan: SegmentPlan | None
+    """Plan with the valid batches to read. None if the segment has not been checked yet."""
+    interval: OffsetInterval
+    """Range of selected offsets."""
+    transactions: Transactions | None = None
+    """Transactions of the batches. None if the task must find them, or if uncommitted records are also selected."""
+    stretch: Stretch | None = None
+    """Range of bytes to read, if the segment has not been checked yet."""
+
+    @property
+    def segment(self) -> SegmentFile:
+        """Segment to which this part belongs."""
+        return self.directory.segments[0]
+
+    @property
+    def extents(self) -> Sequence[Run]:
+        """Groups of consecutive valid batches, according to the plan. Empty if there is no plan."""
+        return [] if self.plan is None else self.plan.extents
+
+    @property
+    def bytes(self) -> int:
+        """Size of the valid batches in the plan, in bytes. Without a plan, the size of the byte range."""
+        if self.plan is not None:
+            return sum(e.end - e.position for e in self.plan.extents)
+        return 0 if self.stretch is None else self.stretch.size
+
+    @property
+    def first_offset(self) -> int:
+        """Lowest offset of this part of a segment, according to the offset index.
+
+        Two parts of a partition never have the same lowest offset. Usually, an index entry contains
+        this offset. The offset in an index entry is the last offset of one or more batches, so the
+        first batch can begin at a lower offset.
+        """
+        if self.plan is not None and self.plan.extents:
+            return max(self.interval.low, self.plan.extents[0].first_offset)
+        border = None if self.stretch is None else self.stretch.start
+        return max(self.interval.low, border.upto if border and border.indexed else self.segment.base_offset or 0)
+
+    @property
+    def last_offset(self) -> int:
+        """Highest offset that this part of a segment can contain, unless the offset index contradicts the batches."""
+        if self.plan is not None and self.plan.extents:
+            return max(e.last_offset for e in self.plan.extents)
+        return NO_END - 1 if self.stretch is None else self.stretch.end.upto
+
+    def chunks(
+        self,
+        columns: RecordColumns,
+        *,
+        on_damage: Callable[[Damage], None] | None = None,
+        limits: ReadLimits = DEFAULT_LIMITS,
+        tell: Callable[[str], None] | None = None,
+        on_missing: Callable[[SegmentFile], None] | None = None,
+        on_end: Callable[[PartitionLog], None] | None = None,
+        on_doubt: Callable[[Doubt], None] | None = None,
+        confirmed_only: bool = False,
+        partitions: WholePartitions | None = None,
+    ) -> Iterator[Chunk]:
+        """Decode the records of this part of a segment, and yield them in offset order.
+
+        Parameters
+        ----------
+        columns : RecordColumns
+        on_damage : callable, optional
+            Function to call with each damaged byte range. By default, damage raises an error.
+        limits : ReadLimits, optional
+            Limits for reading the segment.
+        tell : callable, optional
+            Function to call with a message if retention has removed the segment file since the
+            query was planned.
+        on_missing : callable, optional
+            Function to call with the segment if retention has removed its file since the query was
+            planned.
+        on_end : callable, optional
+            Function to call after the last record, with the `PartitionLog` that was used for
+            reading.
+        on_doubt : callable, optional
+            Function to call with each transaction whose outcome is not known. It is not called if
+            `transactions` is set.
+        confirmed_only : bool, default False
+            Raise an error if the byte range cannot be read in one pass, or if the whole partition
+            must be read to find the transactions. By default, the whole segment is checked, or the
+            whole partition is read, in these cases.
+        partitions : WholePartitions, optional
+            Cache that all parts of a task share. By default, nothing is cached.
+
+        Raises
+        ------
+        OSError
+            The segment file is missing although retention has not removed it, or it differs from
+            the file on the driver. The message names this host.
+        UnconfirmedError
+            `confirmed_only` is True, and the byte range cannot be read in one pass, or the whole
+            partition must be read to find the transactions.
+        """
+        log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
+        log.confirmed_only = confirmed_only
+        if self.plan is not None:
+            log.adopt(self.plan)
+        elif self.stretch is not None:
+            log.restrict(self.segment, self.stretch)
+        shared = partitions or WholePartitions()
+
+        def report(found: Transactions) -> None:
+            if on_doubt is not None and self.transactions is None:
+                for doubt in found.doubts:
+                    on_doubt(doubt)
+
+        def widen() -> None:
+            """Find the transactions of the whole segment, because the index contradicts the batches."""
+            segment_end = whole_segment(self.segment, 0).end.upto + 1
+            found = self._find_transactions(log, 0, segment_end, limits, confirmed_only, shared)
+            found.doubts = [doubt for doubt in found.doubts if doubt not in log.transactions.doubts]
+            log.transactions.aborted, log.transactions.open = found.aborted, found.open
+            report(found)
+
+        try:
+            if self.interval.committed:
+                log.transactions = (
+                    replace(self.transactions)
+                    if self.transactions is not None
+                    else self._find_transactions(
+                        log, self._position, self.last_offset + 1, limits, confirmed_only, shared
+                    )
+                )
+                report(log.transactions)
+                log.on_unconfirmed = widen
+            yield from log.chunks(columns, self.interval, on_damage=on_damage)
+        except OSError as error:
+            raise with_host(error) from error
+        if on_end is not None:
+            on_end(log)
+
+    def _find_transactions(
+        self,
+        log: PartitionLog,
+        position: int,
+        end: int,
+        limits: ReadLimits,
+        confirmed_only: bool,
+        partitions: WholePartitions,
+    ) -> Transactions:
+        """Find the outcomes of the transactions that have batches in a certain range of the segment.
+
+        The range begins at the file position `position`, and ends before the offset `end`. A
+        transaction with an unknown outcome is returned only if its offsets overlap the offsets of
+        this part of the segment.
+
+        The partition directory is listed again, because transaction markers can be in later
+        segments. If the last stable offset on this host is lower than the one that the driver
+        found, raise OSError. The numbers of bytes and read operations are added to `log.bytes_read`
+        and `log.reads`.
+        """
+        end = min(end, self.interval.high)
+        listed = partitions.listed(self.directory)
+        found = None if listed is None else self._outcomes(listed, position, end, limits, log)
+        directory = listed or self.directory
+        if found is None and not partitions.has_read(
+            directory
+        ):  # list the directory again, because retention may have removed segments
+            try:
+                directory = partitions.list(self.directory)
+            except (FileNotFoundError, NoLogError) as error:
+                raise unavailable(self.segment, "the file is missing, and its directory contains no log") from error
+            found = self._outcomes(directory, position, end, limits, log)
+        if found is not None:
+            found.last_stable_offset = self.interval.high
+            return found
+        if confirmed_only:
+            raise UnconfirmedError(self.segment.name)
+        whole = partitions.transactions_of(directory, limits, log)
+        if whole.last_stable_offset < end:  # without this error, the later records would be omitted silently
+            raise unavailable(
+                self.segment,
+                f"the last stable offset is {whole.last_stable_offset} on this host, but the driver found a higher one: "
+                "later segments are missing or have changed",
+            )
+        found = whole.within(self.segment.base_offset or 0, end - 1)
+        found.doubts = whole.within(self.first_offset, min(self.last_offset + 1, end) - 1).doubts
+        return found
+
+    def _outcomes(
+        self, directory: PartitionDir, position: int, end: int, limits: ReadLimits, log: PartitionLog
+    ) -> Transactions | None:
+        """Find the aborted transactions from the file position `position` up to the offset `end` (exclusive).
+
+        If only reading the whole partition can find the aborted transactions, return None.
+        """
+        segment = next((s for s in directory.segments if s.name == self.segment.name), None)
+        if segment is None:
+            return None
+        return outcomes_near(directory, segment, position, end, limits.max_batch_bytes, log)
+
+    @property
+    def _position(self) -> int:
+        """File position of the first batch to read, in bytes."""
+        if self.plan is not None and self.plan.extents:
+            return self.plan.extents[0].position
+        return 0 if self.stretch is None else self.stretch.start.position
+
+    def check(self, limits: ReadLimits) -> None:
+        """Read the byte range in one pass. If not all batches are confirmed to be valid, raise UnconfirmedError."""
+        if self.plan is None:
+            log = PartitionLog(self.directory, limits)
+            log.confirmed_only = True
+            if self.stretch is not None:
+                log.restrict(self.segment, self.stretch)
+            for _ in log.parts(self.interval.low, self.interval.high, None):
+                pass
