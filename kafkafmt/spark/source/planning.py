@@ -10,10 +10,14 @@ very large log are larger, because Spark's driver needs memory for each task.
 
 from __future__ import annotations
 
+import builtins
 import os
-from collections.abc import Callable, Iterable
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ...log import Damage, Discovery, DuplicatePartitionError, PartitionDir, PartitionLog, discover
 from ...log.reading.listings import Listings
@@ -51,6 +55,8 @@ MOST_PARTS = 200_000
 Spark's driver runs out of memory at about twice this number of tasks. Even a small compacted log
 can need too many parts, because its offsets can have large gaps.
 """
+FASTEST = 1
+"""Compression level of zlib."""
 RUNS_A_SPLIT = 8
 """Approximate number of groups of consecutive batches in a split (the data that a task reads from a partition).
 
@@ -59,12 +65,42 @@ size.
 """
 
 
+DoubtIn = tuple[PartitionDir, Doubt]
+"""A transaction with an unknown outcome, and its partition."""
+
+
+class PackedSplit(NamedTuple):
+    """A split (a range of a partition) as compressed bytes.
+
+    A query can have a million segments. Packed, a split needs a tenth of the memory of its objects.
+    """
+
+    bytes: int
+    """Size of the data that a task reads."""
+    packed: builtins.bytes
+
+    @classmethod
+    def of(cls, split: Split) -> PackedSplit:
+        """Pack a split."""
+        return cls(split.bytes, zlib.compress(pickle.dumps(split), FASTEST))
+
+    def unpack(self) -> Split:
+        """Return the split."""
+        split: Split = pickle.loads(zlib.decompress(self.packed))
+        return split
+
+
 @dataclass
 class Task:
     """Splits (ranges of partitions) that a Spark task reads, in order. They can belong to different partitions."""
 
-    splits: list[Split] = field(default_factory=list)
+    packed: list[PackedSplit] = field(default_factory=list)
     cost: int = 0
+
+    @property
+    def splits(self) -> list[Split]:
+        """The splits, unpacked."""
+        return [packed.unpack() for packed in self.packed]
 
 
 @dataclass
@@ -78,19 +114,10 @@ class Plan:
     """Tasks in order of topic, partition and offset."""
     damaged: list[tuple[PartitionDir, Damage]]
     """Damage in the offset ranges of the query that was found during planning."""
-    doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
+    doubts: list[DoubtIn] = field(default_factory=list)
     """Transactions with an unknown outcome and with records in the offset ranges of the query.
     "read_committed" omits these records.
     """
-
-    def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions with an unknown outcome and with offsets in [start, end) to `doubts`.
-
-        If the transactions of the log have not been read yet, `add_doubts` does nothing. In this
-        case, the tasks find and report the transactions with an unknown outcome.
-        """
-        if log.knows_transactions:
-            self.doubts += [(log.directory, d) for d in log.transactions.within(start, end - 1).doubts]
 
 
 @dataclass
@@ -130,9 +157,9 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
     OSError
         A path cannot be read. The subclass `NoLogError` is raised if a path contains no log.
     """
+    limits = limits_of(options)
     selected = [
-        _Selected(PartitionLog(p, limits_of(options), tell=tell))
-        for p in options.select(discovered(options, tell).partitions)
+        _Selected(PartitionLog(p, limits, tell=tell)) for p in options.select(discovered(options, tell).partitions)
     ]
     keys = {s.key for s in selected}
     for bound in (options.start, options.end):
@@ -145,13 +172,35 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         matched = pool.map(lambda s: narrowed(s.interval, options.where, s.log, options.below_log_start), selected)
         selected = [_Selected(s.log, part) for s, part in zip(selected, matched, strict=True) if part is not None]
         size = split_size(options, sum(segment.size for s in selected for segment in s.segments()))
-        cut = list(pool.map(lambda s: _cut(s, options, size), selected))
-    plan = Plan([], [])
-    for s, splits in zip(selected, cut, strict=True):
-        if s.interval.committed:
-            plan.add_doubts(s.log, s.interval.low, s.interval.high)
-        pack(plan.tasks, splits, size if options.max_records_per_partition is None else 0)
+        plan = Plan([], [])
+        for splits, doubts in pool.map(lambda s: _cut_and_packed(s, options, size), _taken(selected)):
+            plan.doubts += doubts
+            pack(plan.tasks, splits, size if options.max_records_per_partition is None else 0)
     return plan
+
+
+def _cut_and_packed(s: _Selected, options: Options, size: int) -> tuple[list[PackedSplit], list[DoubtIn]]:
+    """Return the packed splits of a partition, and the transactions in its range whose outcome is not known."""
+    splits = [PackedSplit.of(split) for split in _cut(s, options, size)]
+    return splits, doubts_in(s.log, s.interval.low, s.interval.high) if s.interval.committed else []
+
+
+def doubts_in(log: PartitionLog, start: int, end: int) -> list[DoubtIn]:
+    """Return the transactions with an unknown outcome and with offsets in [start, end), with their partition.
+
+    If the transactions of the log have not been read yet, the result is empty. In this case, the
+    tasks find and report the transactions with an unknown outcome.
+    """
+    if not log.knows_transactions:
+        return []
+    return [(log.directory, doubt) for doubt in log.transactions.within(start, end - 1).doubts]
+
+
+def _taken(items: list[_Selected]) -> Iterator[_Selected]:
+    """Yield the items of a list in order, and remove them, so that their memory is freed as soon as they are used."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
@@ -293,7 +342,7 @@ def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
     return offset
 
 
-def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
+def pack(tasks: list[Task], splits: Iterable[PackedSplit], size: int) -> None:
     """Distribute splits (ranges of partitions) among tasks, in order.
 
     A split is added to the last task if the cost of this task, including the split, is at most
@@ -303,5 +352,5 @@ def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
         cost = split.bytes + OPEN_COST
         if not tasks or tasks[-1].cost + cost > size:
             tasks.append(Task())
-        tasks[-1].splits.append(split)
+        tasks[-1].packed.append(split)
         tasks[-1].cost += cost

@@ -46,7 +46,7 @@ from ...paths import UrlPath
 from ..option_text import OptionError
 from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options
-from .planning import DataLossError, Plan, discovered, limits_of, pack, parts_of, start_of
+from .planning import DataLossError, PackedSplit, Plan, discovered, doubts_in, limits_of, pack, parts_of, start_of
 from .reading import as_partitions, read_task, say
 from .splits import Split, cut_splits, make_splits, may_hold
 from .stream_offsets import Nested, Offsets, flat, nested, share
@@ -154,7 +154,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         """Return the tasks of a micro-batch that reads each partition from `start` to `end`."""
         begin, stops = flat(start), flat(end)
         logs = self._logs_until(begin, stops)
-        plan, splits = Plan([], []), list[Split]()
+        plan, splits = Plan([], []), list[PackedSplit]()
         most = self._offsets_per_task(begin, stops)
         for key, stop in sorted(stops.items()):
             first = begin.get(key)
@@ -164,7 +164,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
                         key, f"offsets {first or 0} to {stop - 1} are lost, because the partition no longer exists"
                     )
             elif first is None or first < stop:
-                splits += self._plan(plan, logs[key], first, stop, most)
+                splits += map(PackedSplit.of, self._plan(plan, logs[key], first, stop, most))
         pack(plan.tasks, splits, self.options.split_bytes if self.options.max_records_per_partition is None else 0)
         if len(plan.tasks) < (self.options.min_partitions or 0):
             plan.tasks.clear()
@@ -349,7 +349,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             if key not in self._open or self._open[key][0] < stop:  # After a restart of the query, `_open` is empty.
                 self._decide(log, log.next_offset)
             log.open_transactions = self._open[key][1]
-            plan.add_doubts(log, first, stop)
+            plan.doubts += doubts_in(log, first, stop)
         splits: list[Split] = []
         for part in parts_of(interval, most, key):
             if plans is None:
