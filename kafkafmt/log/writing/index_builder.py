@@ -24,7 +24,6 @@ from ..format.file_view import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
 from ..format.producers import Aborted, Producers, read_markers
-from ..reading.part_builder import columns_of
 from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
 
@@ -180,7 +179,8 @@ class State:
 
         Return the transactions for which `table` contains an abort marker.
         """
-        if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
+        ids = table["producer_id"]
+        if ids.tolist().count(NO_PRODUCER_ID) == len(ids) if len(ids) < FEW_BATCHES else (ids == NO_PRODUCER_ID).all():
             return []
         control = table[(table["attributes"] & CONTROL_BIT) != 0]
         return self.producers.add(table, read_markers(self.reader, buffer, control))
@@ -234,7 +234,7 @@ def read_through(
             last = table[n - 1]
             made.next_offset, made.end = last_offset(last) + 1, position + int(last["position"]) + int(last["size"])
             made.batches += n
-            made.offsets += n + int(table["last_offset_delta"][:n].sum(where=table["last_offset_delta"][:n] > 0))
+            made.offsets += n + _sum_of_positive(table["last_offset_delta"][:n])
             if made.first_timestamp is None:
                 made.first_timestamp = int(table["max_timestamp"][0])
         if n < len(table):
@@ -246,6 +246,25 @@ def read_through(
             break
     made.indexes.close()
     return made
+
+
+def _rising(firsts: IntArray, lasts: IntArray) -> bool:
+    """Return whether the offset ranges of batches increase. For a few batches, lists are faster than NumPy."""
+    if len(firsts) >= FEW_BATCHES:
+        return bool((firsts[1:] > lasts[:-1]).all() and (firsts <= lasts).all())
+    last = -1
+    for low, high in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        if not last < low <= high:
+            return False
+        last = high
+    return True
+
+
+def _sum_of_positive(column: IntArray) -> int:
+    """Return the sum of all positive items. For a few items, a list is faster than NumPy."""
+    if len(column) < FEW_BATCHES:
+        return sum(n for n in column.tolist() if n > 0)
+    return int(np.maximum(column, 0).sum(dtype=np.int64))
 
 
 def _fitting(table: BatchTable, position: int, base_offset: int, next_offset: int) -> tuple[int, bool]:
@@ -264,14 +283,12 @@ def _fitting(table: BatchTable, position: int, base_offset: int, next_offset: in
     """
     if not len(table):
         return 0, False
-    runs, _, _ = columns_of(table, table["base_offset"], cut_gaps=False)
-    first, last, end = int(runs.first[0]), int(runs.last[0]), position + int(runs.end[0])
-    fits = last - base_offset <= MAX_RELATIVE_OFFSET and end <= MAX_SEGMENT_BYTES
-    if len(runs) == 1 and next_offset <= first and fits:  # this is true for most tables
+    firsts, lasts = table["base_offset"], last_offsets(table)
+    end = position + int(table["position"][-1]) + int(table["size"][-1])
+    fits = int(lasts[-1]) - base_offset <= MAX_RELATIVE_OFFSET and end <= MAX_SEGMENT_BYTES
+    if fits and next_offset <= firsts[0] and _rising(firsts, lasts):  # this is true for most tables
         return len(table), False
     ends = position + table["position"] + table["size"]
-    lasts = last_offsets(table)
-    firsts = table["base_offset"]
     falls = lasts < firsts
     falls[1:] |= firsts[1:] <= lasts[:-1]
     falls[:1] |= firsts[:1] < next_offset
