@@ -9,7 +9,8 @@ import pytest
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.groups.limits import GroupLimits
 from kafkafmt.server.groups.members import JoinRequest, JoinResult, SyncResult
-from kafkafmt.server.groups.state import ClassicGroup, State
+from kafkafmt.server.groups.rebalance import State
+from kafkafmt.server.groups.state import ClassicGroup
 
 STEPS = 300
 PROTOCOLS = (("range", b"a"), ("sticky", b"b"), ("range", b"changed"))

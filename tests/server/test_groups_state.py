@@ -10,7 +10,8 @@ import pytest
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.groups.limits import GroupLimits
 from kafkafmt.server.groups.members import JoinRequest, JoinResult, SyncResult
-from kafkafmt.server.groups.state import ClassicGroup, State
+from kafkafmt.server.groups.rebalance import State
+from kafkafmt.server.groups.state import ClassicGroup
 
 REQUEST = JoinRequest("", None, "client", "/127.0.0.1", 10.0, 30.0, "consumer", (("range", b"m"), ("sticky", b"s")))
 LIMITS = GroupLimits()

@@ -38,7 +38,8 @@ from .members import MEMBER_BYTES, JoinRequest, JoinResult, SyncResult, protocol
 from .offset_apis import OffsetApis
 from .offsets import CommittedOffsets
 from .offsets_file import GroupsFile
-from .state import ClassicGroup, State
+from .rebalance import State
+from .state import ClassicGroup
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from .assignors import PartitionKey
 from .consumer_state import JOINS, PARTITION_BYTES, ConsumerGroup, ConsumerMember, Heartbeat
 from .coordinator import AnyGroup, Coordinator
 from .members import MEMBER_BYTES
-from .state import GROUP_BYTES
+from .rebalance import GROUP_BYTES
 
 HEARTBEAT_INTERVAL_MS = 1000
 """Heartbeat interval of consumers. It is shorter than Kafka's 5000 ms, so that rebalances are faster."""

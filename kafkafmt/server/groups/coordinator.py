@@ -9,7 +9,8 @@ from ...protocol import ErrorCode
 from .consumer_state import ConsumerGroup, PartitionsOf
 from .limits import GroupLimits
 from .offsets import CommittedOffsets, GroupFacts
-from .state import ClassicGroup, State
+from .rebalance import State
+from .state import ClassicGroup
 
 AnyGroup = ClassicGroup | ConsumerGroup
 

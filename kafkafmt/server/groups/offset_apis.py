@@ -23,7 +23,7 @@ from ..handlers import Handlers, RequestContext, distinct
 from .consumer_state import ConsumerGroup
 from .coordinator import AnyGroup, Coordinator
 from .offsets import CLASSIC_PROTOCOL, COMMIT_BYTES, Commit, GroupFacts, PartitionKey
-from .state import GROUP_BYTES, State
+from .rebalance import GROUP_BYTES, State
 
 BY_TOPIC_ID = 10
 """First version of OffsetCommit and OffsetFetch that identifies topics by topic id."""
