@@ -395,3 +395,16 @@ def test_produce_without_acks_gets_no_response(client: Client) -> None:
     body.acks = 0
     client.send(body, 9)
     assert metadata(client).topics
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_zstd_is_refused_only_if_the_requested_format_has_no_zstd(started: Start, version: int) -> None:
+    """Formats 0 and 1 have no zstd. Kafka's brokers respond with the same error."""
+    with Client(started([str(root) for root in CODECS.roots]).port) as client:
+        data = client.fetch("codec-zstd", 0, 0, version)
+    if version < 4:
+        assert data.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert not data.records
+    else:
+        assert data.error_code == ErrorCode.NONE
+        assert len(data.records) > 50_000
