@@ -1,11 +1,12 @@
-"""Call a function for many items. Use several threads if this saves time."""
+"""Call functions in threads: many calls that wait for I/O, and calls that Ctrl-C must stop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from threading import Condition
 from time import perf_counter, thread_time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,3 +43,42 @@ def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = Fa
         yield from pool.map(function, rest)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+class StoppablePool(ThreadPoolExecutor):
+    """A thread pool that knows all running calls, also if Ctrl-C has interrupted `submit`.
+
+    If Ctrl-C arrives while `ThreadPoolExecutor.submit` starts a thread, the pool does not register
+    the thread, and `shutdown` does not wait for it.
+    """
+
+    def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
+        super().__init__(max_workers, thread_name_prefix)
+        self._changed = Condition()
+        self._running = 0
+        self._stopped = False
+
+    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Future[R]:
+        """Schedule a call of `fn`, as `ThreadPoolExecutor.submit` does."""
+        return super().submit(self._call, fn, *args, **kwargs)
+
+    def _call(self, fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        with self._changed:
+            if self._stopped:
+                raise CancelledError
+            self._running += 1
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def stop(self, wait: bool) -> None:
+        """Start no more calls. If `wait` is True, wait until all running calls have returned."""
+        with self._changed:
+            self._stopped = True
+        self.shutdown(wait=wait, cancel_futures=True)
+        if wait:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._running)

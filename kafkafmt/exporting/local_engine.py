@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TypeVar
 
+from ..threads import StoppablePool
 from .engine import JobProgress
 
 T = TypeVar("T")
@@ -62,16 +63,16 @@ class LocalEngine:
             return results
 
         cancelled = False
-        with ThreadPoolExecutor(self.parallelism, "kafkafmt-export") as pool:
+        pool = StoppablePool(self.parallelism, "kafkafmt-export")
+        try:
             futures = [pool.submit(run_task, items) for items in tasks]
-            try:
-                while not cancelled and not _finished(futures):
-                    with lock:
-                        done = JobProgress(total.bytes, total.found)
-                    cancelled = progress is not None and not progress(done)
-            finally:
-                stopped.set()
-                pool.shutdown(wait=True, cancel_futures=True)
+            while not cancelled and not _finished(futures):
+                with lock:
+                    done = JobProgress(total.bytes, total.found)
+                cancelled = progress is not None and not progress(done)
+        finally:
+            stopped.set()
+            pool.stop(wait=True)
         for future in futures:
             if not future.cancelled() and (error := future.exception()) is not None:
                 raise error

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event, RLock
 from typing import Protocol, TypeVar
 
 from ... import arguments
 from ...paths import Location
+from ...threads import StoppablePool
 from ..reading.choice import choose_partitions
 from ..reading.discovery import Discovery, discover
 from ..reading.partition_dir import PartitionDir
@@ -165,12 +165,12 @@ class Run:
         the other threads stop at their next call of `advance`, and the exception is re-raised. If
         `wait` is True, `map` waits for these threads before it re-raises the exception.
         """
-        pool = ThreadPoolExecutor(self.threads(threads))
+        pool = StoppablePool(self.threads(threads))
         try:
             results = [result for result in pool.map(function, items) if result is not None]
         except BaseException:
             self._stopped.set()
-            pool.shutdown(wait=wait, cancel_futures=True)
+            pool.stop(wait)
             raise
         pool.shutdown()
         return results
