@@ -34,7 +34,7 @@ def _end(signal_number: int, frame: object) -> None:
 
 
 def _raise_once(signal_number: int, frame: object) -> None:
-    """Raise KeyboardInterrupt for the first SIGINT. A later SIGINT ends the process.
+    """Raise KeyboardInterrupt for the first SIGINT, and disable logging. A later SIGINT ends the process.
 
     If a second KeyboardInterrupt were raised while the first one is handled, Python would print a
     traceback.
@@ -42,6 +42,10 @@ def _raise_once(signal_number: int, frame: object) -> None:
     now = time.monotonic()
     if not _interrupted:
         _interrupted.append(now)
+        if "logging" in sys.modules:
+            # py4j logs a KeyboardInterrupt with its traceback.
+            logging = sys.modules["logging"]
+            logging.disable(logging.CRITICAL)
         raise KeyboardInterrupt
     if now - _interrupted[0] > REPEAT_SECONDS:
         os._exit(INTERRUPTED)

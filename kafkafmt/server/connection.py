@@ -101,6 +101,8 @@ class ClientConnection(Receiver):
         State that handlers keep for the connection.
     """
 
+    transport: asyncio.Transport
+
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared.buffer)
         self.principal: str | None = None

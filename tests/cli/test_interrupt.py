@@ -145,6 +145,24 @@ print("still running")
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+def test_interrupt_that_a_library_logs_is_quiet() -> None:
+    """As py4j does, the program logs the KeyboardInterrupt and raises it again."""
+    program = """
+import logging, os, signal, sys
+sys.argv = ["kafkafmt"]
+from kafkafmt import _interrupt
+
+_interrupt.raise_again()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    logging.exception("KeyboardInterrupt while sending command.")
+    print("caught")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"caught\n", b"")
+
+
 def test_import_in_another_program_keeps_its_handler() -> None:
     program = "import signal, kafkafmt; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

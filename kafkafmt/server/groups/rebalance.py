@@ -83,7 +83,7 @@ class RebalancingGroup:
         self.group_id = group_id
         self.state: State = State.EMPTY
         self.generation: int = generation
-        self.protocol_type = protocol_type
+        self.protocol_type: str | None = protocol_type
         self.protocol_name: str | None = None
         self.leader: str | None = None
         self.members: MemberTable = MemberTable()

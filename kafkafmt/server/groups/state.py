@@ -24,6 +24,9 @@ class ClassicGroup(RebalancingGroup):
     attributes.
     """
 
+    protocol_type: str | None
+    leader: str | None
+
     # Requests of members
 
     def join(self, request: JoinRequest, respond: RespondToJoin) -> None:
