@@ -110,6 +110,23 @@ def _topic_bytes(topic: str) -> bytes:
         raise ValueError(message) from None
 
 
+def repeated_topic(topic: str, rows: int) -> pa.StringArray:
+    """Return a column that contains the topic name in each row.
+
+    pyarrow imports pandas if it converts Python or NumPy values and pandas is installed. This takes
+    almost a second, so the column is made from buffers.
+    """
+    raw = _topic_bytes(topic)
+    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(raw))
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(raw * rows)], 0)
+
+
+def repeated_partition(partition: int, rows: int) -> pa.Int32Array:
+    """Return a column that contains the partition number in each row. As in `repeated_topic`, pandas is not imported."""
+    numbers = np.full(rows, partition, np.int32)
+    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(numbers)], 0)
+
+
 class ArrowBuilder:
     """Builds Arrow record batches of about `target_bytes` bytes from decoded Kafka records.
 
@@ -216,7 +233,7 @@ class ArrowBuilder:
         if name in self.columns.rooms:
             return self.columns.take_binary(name, type_)
         if name == "topic" or name == "partition":
-            return self._constant(name, type_)
+            return self._constant(name)
         if name == "timestamp":
             return self._times(type_)
         if name == "headers":
@@ -240,21 +257,12 @@ class ArrowBuilder:
             columns.odd_times = False
         return pa.Array.from_buffers(type_, rows, [validity, columns.take("timestamp_micros", rows)], nulls)
 
-    def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
+    def _constant(self, name: str) -> pa.Array:
         """Return the column `topic` or `partition`. All rows of the column have the same value."""
         known = self._constants.get(name)
         if known is None or len(known) < self.rows:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)
-            if name == "topic":
-                raw = _topic_bytes(self._home[0])
-                offsets = (
-                    np.arange(0, (size + 1) * len(raw), len(raw), dtype=np.int32)[: size + 1]
-                    if raw
-                    else np.zeros(size + 1, np.int32)
-                )
-                known = pa.Array.from_buffers(type_, size, [None, pa.py_buffer(offsets), pa.py_buffer(raw * size)], 0)
-            else:
-                known = pa.array(np.full(size, self._home[1], np.int32), type_)
+            known = repeated_topic(self._home[0], size) if name == "topic" else repeated_partition(self._home[1], size)
             self._constants[name] = known
         return known.slice(0, self.rows)
 

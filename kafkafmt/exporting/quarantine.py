@@ -84,7 +84,7 @@ def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], 
             size += len(row["bytes"] or b"")
             writer.write_table(pa.Table.from_pylist([row], SCHEMA))
         if not ordered:
-            writer.write_table(SCHEMA.empty_table())
+            writer.write_table(pa.Table.from_batches([], SCHEMA))
     return size
 
 

@@ -15,7 +15,7 @@ from pathlib import PurePath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..arrow import SCHEMA, schema_of
+from ..arrow import SCHEMA, repeated_partition, repeated_topic, schema_of
 from ..log.auditing.salvage_output import OutputPlaceError
 from .errors import OutputExistsError
 from .layout import report_of
@@ -111,17 +111,15 @@ class _Source:
 
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """Yield each row group as a table with the given schema."""
-        constants = {"topic": self.topic, "partition": self.partition}
         with pq.ParquetFile(str(self.path)) as file:
             for number in range(file.num_row_groups):
-                table = file.read_row_group(number, [n for n in schema.names if n not in constants])
-                arrays = [
-                    pa.repeat(pa.scalar(constants[f.name], f.type), table.num_rows)
-                    if f.name in constants
-                    else table[f.name]
-                    for f in schema
-                ]
-                yield pa.Table.from_arrays(arrays, schema=schema)
+                table = file.read_row_group(number, [n for n in schema.names if n not in ("topic", "partition")])
+                columns = {name: table[name] for name in table.column_names}
+                if "topic" in schema.names:
+                    columns["topic"] = repeated_topic(self.topic, table.num_rows)
+                if "partition" in schema.names:
+                    columns["partition"] = repeated_partition(self.partition, table.num_rows)
+                yield pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def _row_groups(sources: Iterable[_Source], schema: pa.Schema) -> Iterator[pa.Table]:

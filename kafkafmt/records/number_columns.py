@@ -127,13 +127,24 @@ def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
     return numbers
 
 
+def _values(array: Any) -> np.ndarray:
+    """Return the values of an Arrow array of integers without nulls.
+
+    The method `to_numpy` of the array would import pandas, which takes almost a second.
+    """
+    data = array.buffers()[1]
+    if data is None:
+        return np.zeros(0, str(array.type))
+    return np.frombuffer(data, str(array.type))[array.offset : array.offset + len(array)]
+
+
 def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
     kind = str(array.type)
     if kind == "null":
         numbers = np.zeros(len(array), np.int64)
     elif _ARROW_INTEGER.match(kind):
         filled = array.fill_null(0) if array.null_count else array
-        numbers = _of_integers(filled.to_numpy(zero_copy_only=False), name)
+        numbers = _of_integers(_values(filled), name)
     elif times and (match := _ARROW_TIME.match(kind)):
         unit = match[1] or ("D" if match[3] == "day" else "ms")
         stored = array.cast("int32").cast("int64") if unit == "D" else array.cast("int64")
