@@ -39,6 +39,8 @@ on the same machine, and 2.5 times at level 3.
 """
 READY_BATCHES = 8
 WORKER_LIMIT = 400_000_000
+JVM_SECONDS = 1
+"""Pause after a job of Spark, because the JVM still compiles and collects garbage for a moment."""
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +156,7 @@ def test_export_in_threads(benchmark: Any, topic: Callable[[str], Path], tmp_pat
         started = time.perf_counter()
         export(SparkEngine(spark))
         on_spark.append(time.perf_counter() - started)
+        time.sleep(JVM_SECONDS)
 
     with_spark()
     on_spark.clear()
