@@ -6,10 +6,11 @@ uncompressed, in the page cache. One hour of the topic has 200,000 records.
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +50,21 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(*arguments: str | Path) -> None:
-    subprocess.run([sys.executable, "-m", "kafkafmt", *map(str, arguments)], check=True, capture_output=True)
+def compare(benchmark: Any, case: str, arguments: list[str], outputs: Iterator[Path], name: str, peer: str) -> None:
+    """Measure a command of kafkafmt and another program in turn.
 
-
-def compare(benchmark: Any, case: str, ours: Callable[[], None], name: str, peer: list[str]) -> None:
-    """Measure our command and another command in turn. The ratio is the peer's time divided by ours."""
+    Each run of the command gets the next path of `outputs` as its last argument. The ratio is the
+    time of the other program divided by ours.
+    """
     seconds: list[float] = []
+
+    def ours() -> None:
+        command = [sys.executable, "-m", "kafkafmt", *arguments, str(next(outputs))]
+        subprocess.run(command, check=True, capture_output=True)
 
     def turn() -> None:
         started = time.perf_counter()
-        subprocess.run(peer, check=True, capture_output=True)
+        subprocess.run([sys.executable, "-c", peer], check=True, capture_output=True)
         seconds.append(time.perf_counter() - started)
 
     ours()
@@ -72,27 +77,16 @@ def compare(benchmark: Any, case: str, ours: Callable[[], None], name: str, peer
 
 @pytest.mark.benchmark(group="commands")
 def test_export_one_hour(benchmark: Any, log: Path, tmp_path: Path) -> None:
-    count = 0
-
-    def ours() -> None:
-        nonlocal count
-        count += 1
-        output = tmp_path / f"{count}.parquet"
-        run("export", log, "-o", "@2026-01-01T07:00Z:@2026-01-01T08:00Z", "--engine", "local", "-O", output)
-
-    peer = [sys.executable, "-c", "import pyarrow.parquet"]
-    compare(benchmark, "export of one hour, --engine local", ours, "python -c 'import pyarrow.parquet'", peer)
+    hour = "@2026-01-01T07:00Z:@2026-01-01T08:00Z"
+    arguments = ["export", str(log), "-o", hour, "--engine", "local", "-O"]
+    outputs = (tmp_path / f"{n}.parquet" for n in itertools.count())
+    peer = "import pyarrow.parquet"
+    compare(benchmark, "export of one hour, --engine local", arguments, outputs, f"python -c '{peer}'", peer)
 
 
 @pytest.mark.benchmark(group="commands")
 def test_make_a_million_rows(benchmark: Any, rows: Path, tmp_path: Path) -> None:
-    count = 0
-
-    def ours() -> None:
-        nonlocal count
-        count += 1
-        output = tmp_path / f"log-{count}"
-        run("make", "--from", rows, "--topic", "users", "--partitions", "12", "--output", output)
-
-    peer = [sys.executable, "-c", f"import pyarrow.parquet; pyarrow.parquet.read_table({str(rows)!r})"]
-    compare(benchmark, "make of 1 million rows", ours, "pyarrow reads the same file", peer)
+    arguments = ["make", "--from", str(rows), "--topic", "users", "--partitions", "12", "--output"]
+    outputs = (tmp_path / f"log-{n}" for n in itertools.count())
+    peer = f"import pyarrow.parquet; pyarrow.parquet.read_table({str(rows)!r})"
+    compare(benchmark, "make of 1 million rows", arguments, outputs, "pyarrow reads the same file", peer)
