@@ -173,6 +173,18 @@ def test_scan_requests_each_byte_once(indexed: tuple[Path, str], proxy: Proxy) -
     assert len(proxy.requests) <= size // remote.REQUEST_BYTES + 3, proxy.requests
 
 
+def test_index_that_is_opened_ahead_takes_one_request(bucket: S3Store, proxy: Proxy) -> None:
+    content = bytes(range(256)) * 1000  # more than the number of bytes that usually open a file
+    obstore.put(bucket, "large.index", content)
+    proxy.requests.clear()
+    path = UrlPath(f"s3://{BUCKET}/large.index")
+    remote.open_ahead(path, remote.WHOLE_BYTES)
+    file, data = remote.open_file(path), bytearray(len(content))
+    assert file.read_into(memoryview(data), 0) == len(content) > remote.FIRST_BYTES
+    assert data == content
+    assert len(proxy.requests) == file.requests == 1
+
+
 def test_scan_has_several_requests_open(indexed: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The store waits until four requests are open, which would block if they came one after the other."""
     meeting, real = threading.Barrier(4, timeout=30), ObjectStore.read
