@@ -133,6 +133,7 @@ def scan_polars(
     """
     try:
         import polars as pl
+        import pyarrow as pa
         from polars.io.plugins import register_io_source
 
         from .arrow import schema_of
@@ -173,7 +174,7 @@ def scan_polars(
             if left == 0:
                 return
 
-    return register_io_source(read, schema=pl.DataFrame(schema.empty_table()).schema)
+    return register_io_source(read, schema=pl.DataFrame(pa.Table.from_batches([], schema)).schema)
 
 
 def _batches(

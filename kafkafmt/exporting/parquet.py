@@ -104,4 +104,4 @@ def write_empty(sink: Any, format: FileFormat) -> None:
     named += fields_of(format.partition_by)
     schema = pa.schema([*schema_of(format.columns), *named])
     with open_writer(sink, schema, format.compression, format.level) as writer:
-        writer.write_table(schema.empty_table())
+        writer.write_table(pa.Table.from_batches([], schema))
