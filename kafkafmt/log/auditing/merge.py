@@ -62,7 +62,7 @@ def replicas_of(logs: Iterable[PartitionLog]) -> list[list[PartitionLog]]:
 
 
 def merge_partition(
-    logs: Sequence[PartitionLog], output: Path, stop_at_first: bool, bounds: Bounds, run: Run
+    logs: Sequence[PartitionLog], output: Path, stop_at_first: bool, bounds: Bounds, run: Run, abort_open: bool
 ) -> Merged | None:
     """Merge the replicas of one partition into a new directory below `output`.
 
@@ -81,6 +81,8 @@ def merge_partition(
         The directories to which symbolic links may lead. Other links are not followed.
     run : Run
         Receives the progress and the messages.
+    abort_open : bool
+        Append an abort marker for each transaction that is open at the end of the copy.
 
     Raises
     ------
@@ -101,7 +103,7 @@ def merge_partition(
     try:
         merged.write()
         log = PartitionLog(merged.directory, logs[0].limits, tell=run.tell)
-        made = salvage_partition(log, merged.lost, output, stop_at_first, bounds)
+        made = salvage_partition(log, merged.lost, output, stop_at_first, bounds, abort_open)
         transactions = [
             replace(t, cause="damage") if t.cause == "open" and _may_be_lost(t, merged.lost) else t
             for t in find_open_transactions(log, merged.lost, made)
@@ -112,7 +114,7 @@ def merge_partition(
         made,
         tuple(merged.lost),
         tuple(transactions),
-        source_ranges(replicas, chosen[chosen["last"] < made.next_offset]),
+        source_ranges(replicas, chosen[chosen["last"] < made.copied_end]),
         diverged_ranges(replicas),
     )
 

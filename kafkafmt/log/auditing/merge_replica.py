@@ -23,8 +23,7 @@ from ..format.leader_epochs import Epochs, common_end, joined_epochs, trusted_ep
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage
 from ..reading.partition import BatchDamage, PartitionLog
-from .salvage_copy import holes_of
-from .salvage_pieces import offsets_of
+from .salvage_pieces import holes_of, offsets_of
 
 HEADER = np.dtype(
     [

@@ -1,28 +1,23 @@
-"""Find open transactions at the end of a salvaged copy, and abort them if the user requests it.
+"""Find open transactions at the end of a salvaged copy.
 
 On a broker, an open transaction blocks the last stable offset, and therefore every read_committed
 consumer. If the transaction coordinator has forgotten the transaction or has already ended it, the
 transaction stays open forever. Kafka calls this a hanging transaction.
 
 A transaction in the copy can be open because it was open in the source, or because its marker was
-lost. `abort_transactions` appends an abort marker to the copy, as a broker does for
-``kafka-transactions.sh abort``. Existing batches are not changed.
+lost. If the user requests it, `salvage_partition` appends an abort marker to the copy, as a broker
+does for ``kafka-transactions.sh abort``. Existing batches are not changed.
 """
 
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from ..format.names import is_topic_name
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
-from ..writing.log_directory import LogDirectory
-from ..writing.mounting import StrayPartitionWarning
 from .salvaged import Salvaged
 
 
@@ -99,26 +94,7 @@ def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: S
         if log.transactions.open.get(p.producer_id) != first and any(
             d.last_offset is None or d.last_offset >= first for d in lost
         ):
-            cause = "dropped" if copy.next_offset < log.next_offset else "damage"
-        found.append(OpenTransaction(log.topic, log.partition, p.producer_id, p.epoch, first, cause))
+            cause = "dropped" if copy.copied_end < log.next_offset else "damage"
+        aborted_at = copy.aborted.get(p.producer_id)
+        found.append(OpenTransaction(log.topic, log.partition, p.producer_id, p.epoch, first, cause, aborted_at))
     return found
-
-
-def abort_transactions(output: Path, transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
-    """Append an abort marker for each of the given open transactions.
-
-    `output` is a complete log directory. The returned transactions contain the offset of the abort
-    marker in `aborted_at`. Partitions with an invalid topic name are left unchanged.
-    """
-    given = {(t.topic, t.partition, t.producer_id): t for t in transactions}
-    partitions = dict.fromkeys(key[:2] for key in given if is_topic_name(key[0]))
-    if not partitions:
-        return list(given.values())
-    with warnings.catch_warnings(), LogDirectory(output) as directory:
-        # Salvage itself reports all stray partitions, so this warning is not needed.
-        warnings.simplefilter("ignore", StrayPartitionWarning)
-        for topic, partition in partitions:
-            for producer, offset in directory.writer(topic, partition).abort_open_transactions():
-                at = topic, partition, producer.producer_id
-                given[at] = replace(given[at], aborted_at=offset)
-    return list(given.values())

@@ -18,7 +18,7 @@ from ..reading.read_limits import ReadLimits
 from ..writing.mounting import metadata_logs, strays
 from .merge import MERGED, Merged, merge_partition, merged_reports, replicas_of
 from .merge_copy import SourceRange
-from .open_transactions import OpenTransaction, abort_transactions, find_open_transactions
+from .open_transactions import OpenTransaction, find_open_transactions
 from .reports import (
     EXIT_DAMAGE,
     EXIT_UNREADABLE,
@@ -262,7 +262,7 @@ def salvage(
     def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, list[OpenTransaction]] | None:
         with run.reading(log.directory, is_output_error):
             report = verify_partition(log, progress=run.advance)
-            made = salvage_partition(log, report.damaged, filled.work, stop_at_first, bounds)
+            made = salvage_partition(log, report.damaged, filled.work, stop_at_first, bounds, abort_open_transactions)
             run.advance(report.bytes)
             found = add_damage(report, log, made.damaged).with_findings(made.findings)
             return found, made, find_open_transactions(log, report.damaged, made)
@@ -270,7 +270,7 @@ def salvage(
 
     def merge(group: list[PartitionLog]) -> Merged | None:
         with run.reading(group[0].directory, is_output_error):
-            return merge_partition(group, filled.work, stop_at_first, bounds, run)
+            return merge_partition(group, filled.work, stop_at_first, bounds, run, abort_open_transactions)
         return None
 
     merged: list[Merged] = []
@@ -289,8 +289,6 @@ def salvage(
             copies = [made for _, made, _ in copied]
             transactions = [t for _, _, those in copied for t in those]
         messages = finish_directory(filled.work, copies, roots, bounds)
-        if abort_open_transactions:
-            transactions = abort_transactions(filled.work, transactions)
         reports = (
             merged_reports(filled.work, target, merged, limits) if merging else [report for report, _, _ in copied]
         )

@@ -11,14 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ...errors import StructureError
 from ...paths import Location
+from ...times import now_millis
 from ...types import IntArray
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
@@ -39,18 +37,16 @@ from ..format.names import file_name
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import ProducerEntry, snapshot_bytes
 from ..format.span_copier import SpanCopier
-from ..reading.damaged_spans import DamageColumns, DamagedSpans
 from ..reading.models import Damage, Finding
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
-from ..reading.rows import Joined
 from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import State, read_through
 from .salvage_files import copy_readable
-from .salvage_markers import restored_markers
-from .salvage_pieces import Restored, divide, indexable, outside, paired, pieces_of, spans_of
+from .salvage_markers import abort_markers, restored_markers
+from .salvage_pieces import Restored, divide, holes_of, indexable, outside, paired, pieces_of, spans_of
 from .salvage_producers import SourceSnapshots
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode
 from .salvaged import OWNER, Salvaged
@@ -67,6 +63,7 @@ def salvage_partition(
     output: Path,
     stop_at_first: bool = False,
     bounds: Bounds | None = None,
+    abort_open: bool = False,
 ) -> Salvaged:
     """Copy the valid batches of a partition into a new directory below `output`.
 
@@ -85,6 +82,8 @@ def salvage_partition(
     bounds : Bounds, optional
         Links to places outside these paths are not followed. By default, the only such path is the
         log directory, or the partition directory if the partition was given as a path.
+    abort_open : bool, default False
+        Append an abort marker for each transaction that is open at the end of the copy.
 
     Raises
     ------
@@ -111,7 +110,7 @@ def salvage_partition(
                 kept.append((segment, spans[spans[:, 1] <= cuts[0, 0]]))
                 break
         kept.append((segment, spans))
-    copy = PartitionCopy(log, output / f"{log.topic}-{log.partition}", left_out)
+    copy = PartitionCopy(log, output / f"{log.topic}-{log.partition}", left_out, abort_open)
     try:
         filled = [(s, spans) for s, spans in kept if copy.is_copied(s, spans, s.name in holes)]
         markers = restored_markers(log, filled, to_the_end=not stop_at_first)
@@ -121,27 +120,6 @@ def salvage_partition(
     except BaseException:
         shutil.rmtree(copy.made.path, ignore_errors=True)
         raise
-
-
-def holes_of(damaged: Sequence[Damage]) -> dict[str, IntArray]:
-    """Return the start and end positions of the damage in each file, sorted by position."""
-    parts = damaged.parts if isinstance(damaged, Joined) else [damaged]
-    found: dict[str, list[IntArray]] = defaultdict(list)
-    for part in parts:
-        columns = DamageColumns.of(part)
-        spans = paired(columns.position, columns.end)
-        if isinstance(part, DamagedSpans):
-            found[part.file].append(spans)
-        else:
-            for damage, span in zip(part, spans, strict=True):
-                found[damage.file].append(span.reshape(1, 2))
-    return {file: _sorted(spans) for file, spans in found.items()}
-
-
-def _sorted(parts: list[IntArray]) -> IntArray:
-    """Join arrays of spans, and sort the spans by position."""
-    spans = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return spans if len(spans) == 1 else spans[np.lexsort((spans[:, 1], spans[:, 0]))]
 
 
 class _RefusedError(Exception):
@@ -161,7 +139,7 @@ class PartitionCopy:
     scratch: Scratch
     gaps: bool
 
-    def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:
+    def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut], abort_open: bool = False) -> None:
         self.log = log
         self.source = log.directory.path
         foreign = {entry.path.name for entry in left_out}
@@ -183,6 +161,7 @@ class PartitionCopy:
 
         This depends only on the copied batches, so that salvage of a salvaged copy changes nothing.
         """
+        self._aborts = abort_open
 
     def is_copied(self, source: SegmentFile, spans: IntArray, damaged: bool) -> bool:
         """Return whether the copy has a file for a segment of the source.
@@ -349,14 +328,15 @@ class PartitionCopy:
             self.bases.append(base)
             self._new(file_name(base), b"", self.made.mode)
             self._index(base)
-        start, end = self.bases[0], self.made.next_offset
+        known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
         self.made.open = self.state.producers.open_transactions
+        if self._aborts and self.made.open:
+            self._abort_transactions()
+        start, end = self.bases[0], self.made.next_offset
         if end > self.bases[-1]:
             self._new(file_name(end, ".snapshot"), _snapshot_bytes(self.state), self.made.mode)
-        known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
-        log_start = min(
-            known.get(LOG_STARTS, start), end
-        )  # the log start offset is below the first segment if older segments are in tiered storage
+        # The log start offset is below the first segment if older segments are in tiered storage.
+        log_start = min(known.get(LOG_STARTS, start), end)
         self._new(LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
         self._copy_unchanged_files()
         if self.log.topic == CLUSTER_METADATA:
@@ -367,6 +347,25 @@ class PartitionCopy:
         if CLEANER_OFFSETS in known:
             self.made.offsets[CLEANER_OFFSETS] = min(known[CLEANER_OFFSETS], end)
         return self.made
+
+    def _abort_transactions(self) -> None:
+        """Append an abort marker for each open transaction, in a new segment.
+
+        The timestamps of the markers are the current time. In a segment with old records, they would
+        delay the deletion of these records by a broker's retention.
+        """
+        end = self.made.next_offset
+        epochs = self._epochs(0, end)
+        markers = abort_markers(self.made.open, end, epochs[-1][0] if epochs else 0, now_millis())
+        if not markers:
+            return
+        self.made.aborted = {producer_id: marker.offset for producer_id, marker in markers.items()}
+        if self.bases[-1] == end:  # the last segment is empty
+            self._remove([self.bases.pop()])
+            self.made.segments -= 1
+        self.bases.append(end)
+        self._new(file_name(end), b"".join(marker.data for marker in markers.values()), self.made.mode)
+        self._index(end)
 
     def _epochs(self, start: int, end: int) -> Epochs:
         """Return the leader epochs from the source's checkpoint, and later epochs from the batches.

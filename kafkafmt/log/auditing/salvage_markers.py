@@ -174,6 +174,33 @@ def restored_markers(
     return places
 
 
+def abort_markers(
+    transactions: Iterable[ProducerEntry], offset: int, leader_epoch: int, timestamp: int | None = None
+) -> dict[int, Restored]:
+    """Build an abort marker for each of the given open transactions, and return the markers by producer id.
+
+    The first marker gets the given offset, and each further marker gets the next offset. A transaction
+    is omitted if no marker can end it, because its producer id or epoch is negative, or if it would get
+    an offset that no log can contain. If `timestamp` is None, a marker gets the timestamp of the
+    producer's last batch.
+    """
+    markers: dict[int, Restored] = {}
+    for entry in transactions:
+        if entry.producer_id >= 0 and entry.epoch >= 0 and offset < MAX_OFFSET:
+            marker = build_marker(
+                entry.producer_id,
+                entry.epoch,
+                commit=False,
+                coordinator_epoch=max(entry.coordinator_epoch, 0),
+                base_offset=offset,
+                timestamp=max(entry.timestamp if timestamp is None else timestamp, NO_TIMESTAMP),
+                leader_epoch=leader_epoch,
+            )
+            markers[entry.producer_id] = Restored(offset, marker)
+            offset += 1
+    return markers
+
+
 def _lost_markers(found: Transactions) -> list[_Marker]:
     """Return the missing commit and abort markers of transactions whose outcome is known."""
     markers = {e.last: _Marker(e.producer_id, e.first, e.last, commit=False) for e in found.unmarked}

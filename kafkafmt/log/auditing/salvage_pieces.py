@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +14,9 @@ from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...types import BatchTable, Buffer, IntArray, last_offsets
+from ..reading.damaged_spans import DamageColumns, DamagedSpans
 from ..reading.models import Damage
+from ..reading.rows import Joined
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import MAX_SEGMENT_BYTES
 
@@ -86,6 +89,27 @@ def _around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
             parts.append(Piece(start, a))
             start = b
     return [p for p in [*parts, Piece(start, end)] if p.position < p.end]
+
+
+def holes_of(damaged: Sequence[Damage]) -> dict[str, IntArray]:
+    """Return the start and end positions of the damage in each file, sorted by position."""
+    parts = damaged.parts if isinstance(damaged, Joined) else [damaged]
+    found: dict[str, list[IntArray]] = defaultdict(list)
+    for part in parts:
+        columns = DamageColumns.of(part)
+        spans = paired(columns.position, columns.end)
+        if isinstance(part, DamagedSpans):
+            found[part.file].append(spans)
+        else:
+            for damage, span in zip(part, spans, strict=True):
+                found[damage.file].append(span.reshape(1, 2))
+    return {file: _sorted(spans) for file, spans in found.items()}
+
+
+def _sorted(parts: list[IntArray]) -> IntArray:
+    """Join arrays of spans, and sort the spans by position."""
+    spans = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return spans if len(spans) == 1 else spans[np.lexsort((spans[:, 1], spans[:, 0]))]
 
 
 @dataclass

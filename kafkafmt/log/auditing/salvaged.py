@@ -28,6 +28,8 @@ class Salvaged:
     open : list of ProducerEntry
         Producers with a transaction that is open at the end of the copy, the oldest transaction
         first.
+    aborted : dict
+        Offset of the abort marker that was appended for each producer in `open`, by producer id.
     damaged : list of Damage
         Valid batches that were omitted, because no index can contain their offsets.
     findings : list of Finding
@@ -49,6 +51,7 @@ class Salvaged:
     next_offset: int = 0
     offsets: dict[str, int] = field(default_factory=dict)
     open: list[ProducerEntry] = field(default_factory=list)
+    aborted: dict[int, int] = field(default_factory=dict)
     damaged: list[Damage] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
@@ -56,6 +59,11 @@ class Salvaged:
     modes: dict[str, int] = field(default_factory=dict)
     mode: int = ALL_FILE_BITS
     """Permissions that all segments of the source have in common."""
+
+    @property
+    def copied_end(self) -> int:
+        """Offset after the last batch of the copy, not counting the abort markers that were appended."""
+        return self.next_offset - len(self.aborted)
 
     def narrow(self, folder: Path) -> None:
         """Set the final permissions of the copy's files, which are now in `folder`.

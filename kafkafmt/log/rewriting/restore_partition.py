@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from ...constants import LEADER_EPOCH_AT, MAGIC_V2
-from ...records import RecordReader, build_marker
+from ...records import RecordReader
 from ...types import BatchTable, ByteArray, IntArray, last_offsets
+from ..auditing.salvage_markers import abort_markers
 from ..auditing.salvage_source import Bounds
 from ..auditing.salvaged import OWNER, Salvaged
 from ..format import local_files
@@ -221,21 +222,10 @@ class _RestoredCopy(ChangedCopy):
         state = self.state.copy()
         with FileView(segment.path) as view:
             found = read_through(view, segment.base, state, max_batch_bytes=self.log.max_batch_bytes)
-        offset = found.next_offset
-        for entry in state.producers.open_transactions:
-            segment.write(
-                build_marker(
-                    entry.producer_id,
-                    entry.epoch,
-                    commit=False,
-                    coordinator_epoch=max(entry.coordinator_epoch, 0),
-                    base_offset=offset,
-                    timestamp=entry.timestamp,
-                    leader_epoch=self.target.leader_epoch,
-                )
-            )
-            offset += 1
-            self.aborted += 1
+        markers = abort_markers(state.producers.open_transactions, found.next_offset, self.target.leader_epoch)
+        for marker in markers.values():
+            segment.write(marker.data)
+        self.aborted += len(markers)
 
     def finish(self) -> Salvaged:
         """Write the other files of the partition, after all segments were copied."""

@@ -21,8 +21,7 @@ from ...constants import CONTROL_BIT, MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...records import RecordReader
 from ...times import now_millis
 from ...types import BatchTable, IntArray, Spans, last_offset, last_offsets
-from ..auditing.salvage_copy import holes_of
-from ..auditing.salvage_pieces import indexable, outside, pieces_of, spans_of
+from ..auditing.salvage_pieces import holes_of, indexable, outside, pieces_of, spans_of
 from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
 from ..auditing.salvaged import OWNER, Salvaged
 from ..format import files, local_files

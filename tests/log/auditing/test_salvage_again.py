@@ -20,9 +20,9 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
-def assert_copy_is_final(source: Path, tmp_path: Path) -> dict[str, bytes]:
-    kafkafmt.salvage(source, tmp_path / "first")
-    kafkafmt.salvage(tmp_path / "first", tmp_path / "second")
+def assert_copy_is_final(source: Path, tmp_path: Path, abort_open: bool = False) -> dict[str, bytes]:
+    kafkafmt.salvage(source, tmp_path / "first", abort_open_transactions=abort_open)
+    kafkafmt.salvage(tmp_path / "first", tmp_path / "second", abort_open_transactions=abort_open)
     first, second = files_below(tmp_path / "first"), files_below(tmp_path / "second")
     assert sorted(first) == sorted(second)
     assert [name for name in first if first[name] != second[name]] == []
@@ -52,8 +52,10 @@ def changed(chance: random.Random, files: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize("version", ["kafka-3.9.2", "kafka-4.3.1"])
 @pytest.mark.parametrize("log", LOGS)
-@pytest.mark.parametrize("seed", range(3))
-def test_salvage_of_a_salvaged_log_changes_nothing(version: str, log: str, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "abort_open"), [(0, False), (1, False), (2, False), (3, True), (4, True)])
+def test_salvage_of_a_salvaged_log_changes_nothing(
+    version: str, log: str, seed: int, abort_open: bool, tmp_path: Path
+) -> None:
     chance = random.Random(f"{version} {log} {seed}")
     files = files_below(GOLDEN / version / log / "log")
     for _ in range(12):
@@ -62,7 +64,21 @@ def test_salvage_of_a_salvaged_log_changes_nothing(version: str, log: str, seed:
         path = tmp_path / "source" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    assert_copy_is_final(tmp_path / "source", tmp_path)
+    assert_copy_is_final(tmp_path / "source", tmp_path, abort_open)
+
+
+@pytest.mark.parametrize("empty_last", [False, True])
+def test_copy_with_appended_abort_markers_is_final(empty_last: bool, tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0, 7), data(1, 8), data(2, 7))
+    if empty_last:
+        (tmp_path / "in" / "t-0" / f"{3:020}.log").touch()
+    first = assert_copy_is_final(tmp_path / "in", tmp_path, abort_open=True)
+    (copy,) = kafkafmt.open(tmp_path / "first").partitions
+    assert [r.offset for r in copy.records(control=True)] == [0, 1, 2, 3, 4]
+    assert [r.offset for r in copy.records(isolation="read_committed")] == []
+    assert ".lock" not in first
+    assert sorted(n for n in first if n.endswith(".log")) == [f"t-0/{base:020}.log" for base in (0, 3)]
+    assert kafkafmt.verify(tmp_path / "first").to_dict()["partitions"][0]["findings"] == []
 
 
 def test_producer_of_lost_batches_stays_in_all_later_snapshots(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_report_describes_source_and_copy(source: Path, tmp_path: Path) -> None:
     valid, damaged = report.partitions
     assert (valid.topic, valid.partition, valid.source.ok) == ("a", 0, True)
     assert Path(damaged.path) == tmp_path / "out" / "b-0"
-    assert (damaged.batches, damaged.next_offset) == (3, 4)
+    assert (damaged.segments, damaged.batches, damaged.next_offset) == (2, 4, 5)  # an abort marker at offset 4
     (transaction,) = damaged.open_transactions
     assert isinstance(transaction, kafkafmt.OpenTransaction)
     assert (transaction.first_offset, transaction.aborted_at, transaction.remedy) == (2, 4, None)
