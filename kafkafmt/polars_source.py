@@ -133,10 +133,9 @@ def scan_polars(
     """
     try:
         import polars as pl
-        import pyarrow as pa
         from polars.io.plugins import register_io_source
 
-        from .arrow import schema_of
+        from .arrow import reader, schema_of
     except ImportError as missing:
         raise ImportError(f"scan_polars needs polars 1.34 or newer: {install_line('polars')}") from missing
     selection = Selection(isolation=isolation, below_log_start=below_log_start)
@@ -174,7 +173,7 @@ def scan_polars(
             if left == 0:
                 return
 
-    return register_io_source(read, schema=pl.DataFrame(pa.Table.from_batches([], schema)).schema)
+    return register_io_source(read, schema=pl.DataFrame(reader(schema, [])).schema)
 
 
 def _batches(
