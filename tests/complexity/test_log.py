@@ -21,6 +21,7 @@ import kafkafmt
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.auditing.dump_indexes import index_items
+from kafkafmt.log.format import files
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading.follow import Follower
@@ -91,6 +92,40 @@ def test_verify_grows_linearly_with_segments_if_one_is_damaged(write: Callable[.
         return verify(write(parts))
 
     grows_linearly(20, work)
+
+
+def test_verify_grows_linearly_with_damage_during_transactions(write: Callable[..., Path]) -> None:
+    """A transaction is open when the damage in each segment is read."""
+
+    def work(n: int) -> Counter[str]:
+        lost = mutate(simple_batch([b"v" * 20], 1), 70, b"\xff")
+        return verify(
+            write(
+                [
+                    (3 * i, transactional(3 * i, 1) + lost + simple_batch([b"v"], 3 * i + 2, producer_id=2))
+                    for i in range(n)
+                ]
+            )
+        )
+
+    grows_linearly(20, work)
+
+
+class Names(list[str]):
+    """A list of file names that must not be searched, because each search reads the whole list."""
+
+    def __contains__(self, name: object) -> bool:
+        raise AssertionError(f"searched a list for {name}")
+
+
+def test_verify_does_not_search_lists_of_file_names(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_directory = files.list_directory
+    monkeypatch.setattr(files, "list_directory", lambda path: tuple(map(Names, list_directory(path))))
+    verify_partition(
+        log_of(write([(0, simple_batch([b"v"], 0))], [(f"{0:020}.index", b""), (f"{0:020}.timeindex", b"")]))
+    )
 
 
 def test_verify_grows_linearly_with_gaps_between_segments(write: Callable[..., Path]) -> None:

@@ -173,7 +173,7 @@ class PartitionAudit:
             if not any(n.endswith(suffix if suffix == ".timeindex" else (".index", ".timeindex")) for n in self._names):
                 continue
             for segment in self._log.segments:
-                name = segment.sibling(suffix).name
-                if segment.base_offset is not None and segment.size and name not in self._names:
+                name = segment.sibling_name(suffix)
+                if segment.base_offset is not None and segment.size and name not in self._listed:
                     found.append(Finding(name, "index_missing", f"the file is missing; {meaning}"))
         return found

@@ -201,9 +201,8 @@ class TransactionWalk:
 
 def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
     """Return whether damage consists of exactly one batch, according to the length field at its start."""
-    segment = next(s for s in log.segments if s.name == damage.file)
     try:
-        with FileView(segment.path, fill_unreadable=True) as view:
+        with FileView(files.joined(log.directory.path, damage.file), fill_unreadable=True) as view:
             length = int.from_bytes(view.read(damage.position + 8, 4), "big", signed=True)
     except FileNotFoundError:
         return False
