@@ -248,16 +248,20 @@ def check_local(path: Location, what: str) -> Path:
     return path
 
 
+class TemporaryFilesError(OSError):
+    """Raised if there is no space for a temporary file. It contains the path of the directory for temporary files."""
+
+
 @contextmanager
 def full_disk_named(output: str | os.PathLike[str]) -> Iterator[None]:
     """Convert errors about a full disk, an exceeded quota or a too large file, so that they contain the path `output`.
 
     Without the conversion, an error about a full disk contains the path of the copied input, or no
-    path.
+    path. A `TemporaryFilesError` is not converted, because it concerns another disk.
     """
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL_DISK:
+        if error.errno not in FULL_DISK or isinstance(error, TemporaryFilesError):
             raise
         raise OSError(error.errno, os.strerror(error.errno), os.fspath(output)) from error

@@ -17,7 +17,7 @@ from ..errors import KafkaFormatError
 from ..extras import LIBRARIES, extra_of, install_line, library_versions
 from ..log import DuplicatePartitionError
 from ..log.auditing.run import error_text
-from ..paths import UrlError
+from ..paths import FULL_DISK, UrlError
 from ..text import plain
 from .choosing import MissingError, NotThereError
 from .completion import VARIABLE, complete
@@ -192,7 +192,9 @@ def run() -> NoReturn:
         _discard_output()
         code = 0
     except OSError as error:
-        tell(error_text(error))
+        # An error about a full disk contains the path of the file, unless the file is stdout.
+        unnamed = error.filename is None and error.errno in FULL_DISK
+        tell(f"stdout: {error.strerror}" if unnamed else error_text(error))
         _discard_output()
         code = EXIT_UNREADABLE
     except KafkaFormatError as error:

@@ -8,7 +8,6 @@ import click
 
 from ..making.make_log import TIMESTAMP_TYPES, MakeReport
 from ..making.make_log import make as make_log
-from ..paths import full_disk_named
 from ..text import counted, encode_json
 from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
 from .output import EXIT_INTERRUPTED, show, show_table, tell
@@ -85,20 +84,19 @@ def make(
     """
     target = os.path.abspath(output)
     try:
-        with full_disk_named(target):
-            report = make_log(
-                source,
-                output,
-                topic=topic,
-                partitions=partitions,
-                input_format=input_format,
-                codec=codec[0],
-                level=codec[1],
-                timestamp_type=timestamp_type,
-                batch_bytes=batch_size,
-                segment_bytes=segment_size,
-                on_message=tell,
-            )
+        report = make_log(
+            source,
+            output,
+            topic=topic,
+            partitions=partitions,
+            input_format=input_format,
+            codec=codec[0],
+            level=codec[1],
+            timestamp_type=timestamp_type,
+            batch_bytes=batch_size,
+            segment_bytes=segment_size,
+            on_message=tell,
+        )
     except FileExistsError as error:
         if error.filename != target:
             raise

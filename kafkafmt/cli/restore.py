@@ -10,7 +10,6 @@ from ..log import DamagedLogError
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.rewriting.restore import RestoreError, RestoreReport
 from ..log.rewriting.restore import restore as restore_paths
-from ..paths import full_disk_named
 from ..text import counted, encode_json
 from .choosing import not_there
 from .options import TIME_FORMS, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
@@ -83,7 +82,7 @@ def restore(
     copy is renamed to the partition's directory, so a broker never serves an incomplete copy.
     """
     try:
-        with full_disk_named(into), progress_bar("restoring") as progress:
+        with progress_bar("restoring") as progress:
             report = restore_paths(
                 paths,
                 into,

@@ -12,7 +12,6 @@ from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.rewriting.rewrite import MARKER_LOST, ON_ERROR, RewriteReport
 from ..log.rewriting.rewrite import rewrite as rewrite_paths
-from ..paths import full_disk_named
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
@@ -94,7 +93,7 @@ def rewrite(
         raise click.UsageError("--drop-tombstones requires --compact")
     target = os.path.abspath(output)
     try:
-        with full_disk_named(target), progress_bar("rewriting") as progress:
+        with progress_bar("rewriting") as progress:
             report = rewrite_paths(
                 paths,
                 output,

@@ -10,7 +10,6 @@ from ..log.auditing.open_transactions import OpenTransaction
 from ..log.auditing.salvage import OutputPlaceError, SalvageReport
 from ..log.auditing.salvage import salvage as salvage_paths
 from ..log.reading.choice import PartitionNotFoundError
-from ..paths import full_disk_named
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument
@@ -79,7 +78,7 @@ def salvage(
     """
     target = os.path.abspath(output)
     try:
-        with full_disk_named(target), progress_bar("salvaging") as progress:
+        with progress_bar("salvaging") as progress:
             report = salvage_paths(
                 paths,
                 output,

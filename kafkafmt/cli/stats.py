@@ -13,7 +13,6 @@ from ..log.auditing.stats import TOP
 from ..log.auditing.stats import stats as stats_of
 from ..log.auditing.stats_report import Content, Sizes, StatsReport, TopicStats
 from ..log.reading.choice import PartitionNotFoundError
-from ..paths import full_disk_named
 from ..text import counted, encode_json, plain
 from .chart import sparkline
 from .choosing import not_there, tell_nothing_to_read
@@ -105,8 +104,7 @@ def stats(
     else:
         _show(report)
     if plot_file is not None and report.topics:
-        with full_disk_named(plot_file):
-            report.plot(plot_file)
+        report.plot(plot_file)
         tell(f"charts: {Path(plot_file)}")
     return report.exit_code
 

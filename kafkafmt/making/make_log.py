@@ -203,8 +203,7 @@ def make(
     # Create one builder only to check the arguments before any file is written.
     new_builder()
     filled = Output(target)
-    try:
-        filled.open()
+    with filled.opened():
         with warnings.catch_warnings():
             # Suppress StrayPartitionWarning here. Its message would contain the path of the temporary directory.
             # strays() reports stray partitions later, with their final paths.
@@ -216,9 +215,6 @@ def make(
                 made = [MadePartition(*written) for written in row_writer.finish()]
         (filled.work / ".lock").unlink()
         filled.publish([])
-    except BaseException:
-        filled.discard()
-        raise
     for message in strays(target, [(p.topic, p.partition) for p in made]):
         say(message)
     return MakeReport(target, tuple(made), tuple(messages))

@@ -63,7 +63,7 @@ def test_closed_stream_is_quiet_and_a_full_one_exits_with_3(tmp_path: Path, comm
         done = shell(f"{COMMAND} {command} {path} {closed}")
         assert (done.returncode, done.stderr) == (0, b"")
     done = shell(f"{COMMAND} {command} {path} > /dev/full")
-    assert (done.returncode, done.stderr) == (3, b"kafkafmt: No space left on device\n")
+    assert (done.returncode, done.stderr) == (3, b"kafkafmt: stdout: No space left on device\n")
 
 
 @pytest.mark.parametrize(

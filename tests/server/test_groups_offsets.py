@@ -445,7 +445,9 @@ def test_commit_is_refused_if_the_file_cannot_be_written(tmp_path: Path, monkeyp
             deleted = run(server.call(protocol.DeleteGroupsRequest(groups_names=["g"])))
         assert codes == {("source", 0): ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert deleted.results[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert server.messages == ["the groups file cannot be written: [Errno 28] No space left on device"] * 2
+        assert (
+            server.messages == [f"the groups file cannot be written: [Errno 28] No space left on device: '{path}'"] * 2
+        )
         assert path.read_bytes() == before
         assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 7
         run(server.commit({("source", 0): 9}))

@@ -274,8 +274,7 @@ def salvage(
         return None
 
     merged: list[Merged] = []
-    try:
-        filled.open()
+    with filled.opened():
         run.begin(total)
         if merging:
             bounds.add(filled.work)
@@ -293,9 +292,6 @@ def salvage(
             merged_reports(filled.work, target, merged, limits) if merging else [report for report, _, _ in copied]
         )
         filled.publish(copies)
-    except BaseException:
-        filled.discard()
-        raise
     for message in messages:
         run.tell(message.replace(str(filled.work), str(target)))
     if any(not mode & 0o200 for made in copies for mode in [made.mode, *made.modes.values()]):

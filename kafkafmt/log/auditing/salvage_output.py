@@ -12,12 +12,12 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...errors import StructureError
-from ...paths import Location, UrlPath
+from ...paths import Location, UrlPath, full_disk_named
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -164,8 +164,7 @@ class Output:
 
     Notes
     -----
-    Call `open`, write files to the directory `work`, and call `publish`. If anything fails, call
-    `discard`.
+    In a ``with`` block of `opened`, write files to the directory `work`, and call `publish`.
     """
 
     def __init__(self, target: Path, mode: int = 0o777, doing: str = "salvaging") -> None:
@@ -177,8 +176,9 @@ class Output:
         self._published: list[str] = []
         self._lock = -1
 
-    def open(self) -> None:
-        """Create the target directory, and a hidden subdirectory for incomplete output.
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Create the target directory and the directory `work`. After an error in the block, remove both.
 
         Raises
         ------
@@ -186,7 +186,18 @@ class Output:
             The target directory contains other files.
         BlockingIOError
             Another process is writing into the target directory.
+        OSError
+            A file cannot be written. If the disk is full, the error contains the path of the target.
         """
+        with full_disk_named(self.target):
+            try:
+                self._open()
+                yield
+            except BaseException:
+                self._discard()
+                raise
+
+    def _open(self) -> None:
         if not self.target.exists():
             self._created = True
             self.target.parent.mkdir(parents=True, exist_ok=True)
@@ -250,8 +261,8 @@ class Output:
         local_files.sync_directory(self.target)
         self._release_lock()
 
-    def discard(self) -> None:
-        """Remove the files that were written, and the target directory if `open` has created it."""
+    def _discard(self) -> None:
+        """Remove the files that were written, and the target directory if `_open` has created it."""
         for name in self._published:
             path = self.target / name
             if path.is_dir():

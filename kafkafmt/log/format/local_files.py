@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from ...paths import Location
+from ...paths import Location, full_disk_named
 from ...types import Buffer, byte_view
 from .files import mode_of
 
@@ -112,7 +112,8 @@ def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     try:
         end = os.fstat(target).st_size
         try:
-            write_at(target, data, end)
+            with full_disk_named(path):
+                write_at(target, data, end)
         except OSError:
             os.ftruncate(target, end)
             raise
@@ -148,9 +149,10 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
     """
     target = create(path, mode)
     try:
-        write_all(target, data)
-        if synced:
-            os.fsync(target)
+        with full_disk_named(path):
+            write_all(target, data)
+            if synced:
+                os.fsync(target)
     finally:
         os.close(target)
 
@@ -165,8 +167,9 @@ def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     temporary.unlink(missing_ok=True)
     known = mode_of(path)
     try:
-        write_new(temporary, data, mode if known is None else known)
-        os.replace(temporary, path)
+        with full_disk_named(path):
+            write_new(temporary, data, mode if known is None else known)
+            os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -178,7 +181,8 @@ def sync(path: Path) -> None:
     """Sync the content of a file. This includes data that other processes have written to it."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        with full_disk_named(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
-from ...paths import Location
+from ...paths import FULL_DISK, Location, TemporaryFilesError
 from .names import base_offset_of
 
 FORMATS = {".gz": "gzip", ".zst": "zstd"}
@@ -97,6 +97,8 @@ def _unpacked(path: Location, open_source: Callable[[], SequentialReader]) -> in
                     raise EOFError("the file is empty")
                 shutil.copyfileobj(reader, target, STEP)
         except UNPACKING_ERRORS as error:
+            if isinstance(error, OSError) and error.errno in FULL_DISK:
+                raise TemporaryFilesError(error.errno, os.strerror(error.errno), tempfile.gettempdir()) from error
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             what = f"the {kind} data is damaged or incomplete after {target.tell()} bytes of the segment: {error}"

@@ -15,7 +15,7 @@ from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import StructureError
 from ...notebook import html_table
-from ...paths import local_path
+from ...paths import full_disk_named, local_path
 from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
 from ..auditing.salvage_source import Bounds
 from ..auditing.verify import verify_partition
@@ -224,7 +224,7 @@ def restore(
     logs = [PartitionLog(directory, limits, tell=run.tell) for directory in chosen]
     # Committed offsets are read first, so that an error leaves the broker's directory unchanged.
     committed = [] if groups_csv is None else _committed_offsets(found, run)
-    with BrokerDirectory(place, metadata) as broker:
+    with full_disk_named(place), BrokerDirectory(place, metadata) as broker:
         targets = _targets(broker, logs)
         staged = [broker.staging(log.topic, log.partition) for log in logs]
 

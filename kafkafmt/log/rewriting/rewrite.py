@@ -263,15 +263,11 @@ def rewrite(
             return made, counts, (*report.damaged, *made.damaged)
         return None
 
-    try:
-        filled.open()
+    with filled.opened():
         run.begin(2 * sum(s.size for log in logs for s in log.segments))
         copied = run.map(copy, logs, threads, wait=True)
         messages = finish_directory(filled.work, [made for made, _, _ in copied], roots, bounds)
         filled.publish([made for made, _, _ in copied])
-    except BaseException:
-        filled.discard()
-        raise
     for message in messages:
         run.tell(message.replace(str(filled.work), str(target)))
     for message in strays(target, [(made.topic, made.partition) for made, _, _ in copied]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ...paths import full_disk_named
 from ...types import BatchTable
 from ..format import local_files
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, transaction_index_bytes
@@ -82,7 +83,8 @@ class ActiveSegment:
     def _write(self, i: int, data: bytes | memoryview) -> None:
         if not len(data):
             return
-        local_files.write_at(self._files[i], data, self._ends[i])
+        with full_disk_named(self.path.with_suffix(SEGMENT_SUFFIXES[i])):
+            local_files.write_at(self._files[i], data, self._ends[i])
         self._ends[i] += len(data)
 
     def _take_back(self, indexes: SegmentIndexes, ends: list[int]) -> None:
@@ -111,7 +113,8 @@ class ActiveSegment:
     def flush(self) -> None:
         """Sync the `.log` file. The indexes are not synced, because they can be rebuilt."""
         try:
-            os.fsync(self._files[0])
+            with full_disk_named(self.path):
+                os.fsync(self._files[0])
         except OSError:
             # Do not retry: the kernel may have dropped the data, and a second fsync could then report success.
             self.broken = True

@@ -26,6 +26,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...paths import full_disk_named
+
 HEADER = {"kafkafmt_groups": 1}
 SPARE_LINES = 10_000
 """Rewrite the groups file if it has this many more outdated lines than current lines."""
@@ -131,7 +133,8 @@ class GroupsFile:
         data, count = _lines(entries)
         size = os.fstat(self._handle.fileno()).st_size
         try:
-            _write(self._handle, data)
+            with full_disk_named(self.path):
+                _write(self._handle, data)
         except OSError:
             self._handle.truncate(size)
             raise
@@ -152,8 +155,9 @@ class GroupsFile:
         handle = FileIO(temporary, "ab")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _write(handle, json.dumps(HEADER).encode() + b"\n" + data)
-            os.fsync(handle.fileno())
+            with full_disk_named(self.path):
+                _write(handle, json.dumps(HEADER).encode() + b"\n" + data)
+                os.fsync(handle.fileno())
             os.replace(temporary, self.path)
         except OSError:
             handle.close()

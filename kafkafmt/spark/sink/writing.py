@@ -31,6 +31,7 @@ from ...log.format.names import MAX_PARTITION, is_topic_name, parse_partition_na
 from ...log.reading.segment_walker import Walker
 from ...log.writing.atomic_append import all_or_nothing
 from ...log.writing.process import OwnerLock
+from ...paths import full_disk_named
 from ...records import BatchBuilder, Partitioner, columns_of
 from ...times import now_millis
 from .write_options import Key, WriteOptions
@@ -143,7 +144,8 @@ class Stage:
                 self._staged.sizes[key] = 0
                 # Open the file without a buffer, because a forked process would write the buffered data again.
                 self._files[key] = open(self._folder / name, "wb", buffering=0)
-            local_files.write_all(self._files[key].fileno(), batch)
+            with full_disk_named(self._folder / self._staged.files[key]):
+                local_files.write_all(self._files[key].fileno(), batch)
             self._staged.sizes[key] += len(batch)
 
     def finish(self) -> Staged:
