@@ -19,18 +19,33 @@ class OffsetInterval:
         "read_committed" omits aborted records, and records after the last stable offset.
     control : bool
         Include control records.
+    to_log_end : bool
+        True if `high` is the end of the log. Damage at this offset is reported, because it may have
+        destroyed selected records.
     """
 
     low: int = 0
     high: int = NO_END
     isolation: str = READ_UNCOMMITTED
     control: bool = False
+    to_log_end: bool = False
 
     @property
     def committed(self) -> bool:
         """Whether `isolation` is "read_committed"."""
         return self.isolation == READ_COMMITTED
 
-    def ending_at(self, offset: int) -> OffsetInterval:
-        """Return a copy that ends at the lower of `offset` and `high` (exclusive)."""
-        return replace(self, high=min(self.high, offset))
+    @property
+    def damage_high(self) -> int:
+        """End offset (exclusive) of the damage that is reported."""
+        return self.high + 1 if self.to_log_end else self.high
+
+    def stable(self, last_stable_offset: int, is_log_end: bool) -> OffsetInterval:
+        """Return the part of the interval below the last stable offset.
+
+        `is_log_end` is True if the last stable offset is the end of the log, because no transaction
+        is open.
+        """
+        if self.high <= last_stable_offset:
+            return self
+        return replace(self, high=last_stable_offset, to_log_end=is_log_end)

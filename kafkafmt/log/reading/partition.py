@@ -393,12 +393,12 @@ class PartitionLog(PlannedLog):
             transactions = self.transactions
         elif interval.committed:
             transactions = self.transactions_in(interval.low, interval.high)
-            interval = interval.ending_at(transactions.last_stable_offset)
+            interval = interval.stable(transactions.last_stable_offset, not transactions.open)
         low, high = interval.low, interval.high
         reader = RecordReader(
             names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes
         )
-        for part in self.parts(low, high, on_damage, grouped=True):
+        for part in self.parts(low, interval.damage_high, on_damage, grouped=True):
             if see is not None:
                 see(part)
             table = part.table

@@ -279,5 +279,5 @@ class Piece:
             log.confirmed_only = True
             if self.stretch is not None:
                 log.restrict(self.segment, self.stretch)
-            for _ in log.parts(self.interval.low, self.interval.high, None):
+            for _ in log.parts(self.interval.low, self.interval.damage_high, None):
                 pass

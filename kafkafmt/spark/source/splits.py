@@ -78,7 +78,7 @@ def cut_splits(
     splits: list[Split] = []
     left = 0
     for segment in segments:
-        rest = stretch_of(segment, interval.low, interval.high)
+        rest = stretch_of(segment, interval.low, interval.damage_high)
         if not segment.size:
             _check_exists(log, segment)
         while rest.size:
@@ -156,8 +156,16 @@ def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transa
     """
     if not interval.committed:
         return None, interval
-    interval = interval.ending_at(log.open_transactions.last_stable_offset)
+    interval = stable_part(log, interval)
     return log.transactions if log.knows_transactions else None, interval
+
+
+def stable_part(log: PartitionLog, interval: OffsetInterval) -> OffsetInterval:
+    """Return the part of `interval` below the last stable offset. If uncommitted records are selected, return `interval`."""
+    if not interval.committed:
+        return interval
+    found = log.open_transactions
+    return interval.stable(found.last_stable_offset, not found.open)
 
 
 def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:

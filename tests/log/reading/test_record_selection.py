@@ -67,8 +67,10 @@ def test_interval_keeps_the_isolation_level_and_control(log: PartitionLog) -> No
 
 
 def test_interval_ends_at_the_lower_of_two_offsets() -> None:
-    assert OffsetInterval(3, 9).ending_at(7) == OffsetInterval(3, 7)
-    assert OffsetInterval(3, 9).ending_at(12) == OffsetInterval(3, 9)
+    assert OffsetInterval(3, 9).stable(7, False) == OffsetInterval(3, 7)
+    assert OffsetInterval(3, 9).stable(7, True) == OffsetInterval(3, 7, to_log_end=True)
+    assert OffsetInterval(3, 9).stable(9, True) == OffsetInterval(3, 9)
+    assert OffsetInterval(3, 9).stable(12, True) == OffsetInterval(3, 9)
 
 
 def test_wrong_isolation_level_is_an_error() -> None:
