@@ -122,9 +122,13 @@ class Replica:
         rows = self.usable_headers()
         if not self.log.compacted:
             return joined_ranges(rows["first"], rows["last"])
+        whole = [(self.start, self.usable_end - 1)] if self.start < self.usable_end else []
+        return without_ranges(whole, self.damaged_ranges())
+
+    def damaged_ranges(self) -> Ranges:
+        """Return the offset ranges that may be lost because of damage."""
         lost = DamageColumns.of(self.damaged)
-        missing = joined_ranges(np.maximum(lost.first, self.start)[~lost.empty], lost.last[~lost.empty])
-        return without_ranges([(self.start, self.usable_end - 1)] if self.start < self.usable_end else [], missing)
+        return joined_ranges(np.maximum(lost.first, self.start)[~lost.empty], lost.last[~lost.empty])
 
 
 def joined_ranges(firsts: IntArray, lasts: IntArray) -> Ranges:
@@ -321,6 +325,9 @@ def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: i
     damaged offset. If the damage is larger, all offsets after the end of the merged log are
     reported as lost. The last offset of the reported range is None.
 
+    Offsets before the first batch of the merged log are lost only if a replica is damaged there.
+    Otherwise, compaction may have removed them. `verify` does not report such offsets either.
+
     Parameters
     ----------
     replicas : sequence of Replica
@@ -332,8 +339,12 @@ def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: i
     """
     valid = [pair for replica in replicas for pair in replica.valid_ranges()]
     covered = joined_ranges(np.array([v[0] for v in valid], np.int64), np.array([v[1] for v in valid], np.int64))
-    lost: list[tuple[int, int | None]] = []
-    lost += without_ranges([(start, end - 1)] if start < end else [], covered)
+    missing = without_ranges([(start, end - 1)] if start < end else [], covered)
+    if len(merged) and start < merged["first"][0]:
+        damaged = [pair for replica in replicas for pair in replica.damaged_ranges()]
+        spans = joined_ranges(np.array([d[0] for d in damaged], np.int64), np.array([d[1] for d in damaged], np.int64))
+        missing = without_ranges(missing, without_ranges([(start, int(merged["first"][0]) - 1)], spans))
+    lost: list[tuple[int, int | None]] = [*missing]
     for offset, size in filter(None, map(damaged_end, replicas)):
         if bytes_from(merged, offset) < size:
             begins = lost.pop()[0] if lost and lost[-1][1] == end - 1 else end

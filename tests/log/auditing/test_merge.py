@@ -206,6 +206,19 @@ def test_damaged_range_comes_from_the_other_replica(tmp_path: Path) -> None:
     }
 
 
+def test_offsets_before_the_first_batch_are_lost_only_if_a_replica_is_damaged_there(tmp_path: Path) -> None:
+    batches = [batch(5 * i, 5) for i in range(4)]
+    for root in ("a", "b", "c"):
+        write_log(tmp_path / root, [batches])
+        (tmp_path / root / "t-0" / f"{0:020}.log").write_bytes(b"".join(batches[1:]))
+    assert k.verify(tmp_path / "a").exit_code == 0
+    report = merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert (lost(report), report.exit_code) == ([], 0)
+    (tmp_path / "c" / "t-0" / f"{0:020}.log").write_bytes(damaged(batches[0]) + b"".join(batches[1:]))
+    report = merge([tmp_path / "a", tmp_path / "c"], tmp_path / "out-c")
+    assert (lost(report), report.exit_code) == ([(0, 4)], 1)
+
+
 def test_range_that_is_damaged_in_all_replicas_is_lost(tmp_path: Path) -> None:
     batches = [batch(5 * i, 5) for i in range(4)]
     a = write_log(tmp_path / "a", [[batches[0], damaged(batches[1]), *batches[2:]]])
