@@ -87,6 +87,18 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     return entry.second
 
 
+def last_position_below(segment: SegmentFile, view: FileView, offset: int) -> int:
+    """Return the position in the last entry of the offset index whose offset is below `offset`.
+
+    If there is no such entry, return -1.
+    """
+    if segment.base_offset is None:
+        return -1
+    value = min(offset - 1 - segment.base_offset, MAX_RELATIVE_OFFSET)
+    entry, _ = _around(segment.sibling(".index"), OFFSET_ENTRY, value, view)
+    return -1 if entry is None else entry.second
+
+
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
     """Use the time index to find bounds for the offset of the first record with a timestamp of at least `timestamp`.
 

@@ -42,12 +42,15 @@ class Placed:
     contradicting : list of (int, Run)
         Ranges of batches that are reported as damage, in file order. The integer is the index of
         the range, or of the original range before it was divided, among all ranges of the segment.
+    omitted : list of Run
+        Ranges of valid batches that are not read, because they are copies or contradict other batches.
     """
 
     extents: Sequence[Run]
     findings: Sequence[Finding]
     moved: tuple[IntArray, IntArray]
     contradicting: list[tuple[int, Run]]
+    omitted: list[Run]
 
 
 def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArray, lower: int) -> Placed:
@@ -63,12 +66,14 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
     moved: list[Run] = []
     contradicting: list[tuple[int, Run]] = []
     found: list[tuple[int, Finding]] = []
+    copies: list[Run] = []
     neighbours, around = Neighbours(segment), _Delivered(runs.at(order))
     others = np.flatnonzero(remaining)
     for i, run in zip(others.tolist(), runs.at(others).objects(), strict=True):
         for piece in [run] if around.gap_for(run, lower) else _pieces(walker, run):
             if _repeats(walker, piece, around) or neighbours.hold(walker, piece):
                 found.append((i, _duplicate(segment.name, piece)))
+                copies.append(piece)
             elif around.gap_for(piece, lower):
                 moved.append(piece)
                 around.insert(piece)
@@ -77,7 +82,9 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
                 contradicting.append((i, piece))
     inserted = RunColumns.of(moved)
     offsets = np.concatenate((runs.first[fills], inserted.first)), np.concatenate((runs.last[fills], inserted.last))
-    return Placed(around.extents, _in_file_order(segment.name, runs, fills, found), offsets, contradicting)
+    omitted = [*copies, *(piece for _, piece in contradicting)]
+    findings = _in_file_order(segment.name, runs, fills, found)
+    return Placed(around.extents, findings, offsets, contradicting, omitted)
 
 
 class OutOfPlace(Rows[Finding]):

@@ -70,6 +70,8 @@ class SegmentPlan:
         Summary of the batch headers in the segment.
     unreadable : sequence of (start, end)
         Byte ranges that the disk cannot read.
+    omitted : sequence of Run
+        Ranges of valid batches that are not read, because they are copies or contradict other batches.
     """
 
     segment: SegmentFile
@@ -79,6 +81,7 @@ class SegmentPlan:
     findings: Sequence[Finding]
     stats: Stats = field(default_factory=Stats)
     unreadable: Sequence[tuple[int, int]] = ()
+    omitted: Sequence[Run] = ()
 
     @property
     def first_offset(self) -> int | None:
@@ -200,6 +203,7 @@ def _resolve(
         _with_contradicting(segment.name, parts, found, placed.contradicting, bounds),
         Joined([findings, placed.findings]),
         stats,
+        omitted=placed.omitted,
     )
 
 

@@ -19,7 +19,7 @@ from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs
 from .events import Events
-from .index_lookup import position_before
+from .index_lookup import last_position_below, position_before
 from .index_ranges import Stretch, last_border
 from .missing import check_retention
 from .models import Damage
@@ -306,6 +306,10 @@ class PlannedLog:
                 if position == 0 and end == NO_END:
                     return None
                 extents = sound_runs(walker, position, start if position else base, end, gaps=compacted)
+                if extents and compacted:
+                    last = extents[-1]
+                    if last_position_below(segment, view, max(end, last.last_offset)) >= last.end:
+                        return None  # the last batch, which ends the range, may be out of place
         except FileNotFoundError:
             return None
         if extents is None or (

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import NO_END
-from ...types import last_offset, last_offsets
+from ...constants import MIN_OFFSET, NO_END
+from ...types import BatchTable, last_offset, last_offsets
 from .index_ranges import Stretch
 from .models import Damage
 from .part import Part
@@ -130,18 +130,34 @@ class StretchRemainder:
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the unread batches in `part`, and a `Damage` object for each batch with contradictory offsets.
 
-        If no unread batch remains, None is returned instead of the batches. Offsets are
-        contradictory if they are outside the offset range that this task reads.
+        If no unread batch remains, None is returned instead of the batches. A batch can be out of
+        place, so that its offsets are outside the offset range that this task reads. They are
+        contradictory if they overlap the offsets of a batch that the plan omits, because another task
+        may have read that batch without a plan.
         """
         table = part.table
         position = table["position"] + part.position
         begin, end = self._positions
         keep = (position >= begin) & (position < end)
         foreign = keep & ((table["base_offset"] < self.low) | (last_offsets(table) > self.high - 1))
+        if foreign.any():
+            foreign[foreign] = _overlap(part, table[foreign], RunColumns.of(part.plan.omitted))
         return _with_rows(part, keep & ~foreign), [_contradiction(part, row, self.low) for row in table[foreign]]
 
 
 Remainder: TypeAlias = SegmentRemainder | StretchRemainder
+
+
+def _overlap(part: Part, rows: BatchTable, omitted: RunColumns) -> npt.NDArray[np.bool_]:
+    """Return a mask that is True for each batch whose offsets overlap the offsets of a batch in `omitted`."""
+    positions = (rows["position"] + part.position).tolist()
+    first = np.array([part.walker.first_offset_at(position) for position in positions], np.int64)
+    by_first = np.argsort(omitted.first, kind="stable")
+    highest = np.concatenate(([MIN_OFFSET], np.maximum.accumulate(omitted.last[by_first])))
+    overlaps: npt.NDArray[np.bool_] = (
+        highest[np.searchsorted(omitted.first[by_first], last_offsets(rows), "right")] >= first
+    )
+    return overlaps
 
 
 def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:

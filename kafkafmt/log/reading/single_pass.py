@@ -2,7 +2,7 @@
 
 - A byte range is confirmed only if it consists of complete batches whose CRCs match.
 - The offsets of the batches in a confirmed range increase, and are within the offset range of the
-  segment.
+  segment. If the log was not compacted, no offset is missing before a batch of another range.
 - The first batch of a confirmed range agrees with the offset index: its base offset is above the
   offset in the previous index entry, and its last offset is at most the offset in its own index
   entry. If several tasks read the segment, the last offset of the batch before a task's first range
@@ -82,6 +82,8 @@ class SinglePass:
     ----------
     complete : bool
         Whether all batches were read and confirmed.
+    divided : bool
+        Whether the offset index was used to divide the segment.
     remainder : SegmentRemainder or StretchRemainder
         The bytes that were not confirmed. It is a StretchRemainder if `stretch` was given.
 
@@ -103,6 +105,7 @@ class SinglePass:
         if stretch is not None and view.size < stretch.end.position:
             raise changed(segment, f"it has {view.size} bytes now, but had at least {stretch.end.position}")
         self.complete: bool = False
+        self.divided: bool = False
         self.remainder: Remainder = (
             SegmentRemainder() if stretch is None else StretchRemainder(stretch, stretch.start.position)
         )
@@ -131,6 +134,7 @@ class SinglePass:
         ranges = divide(self._segment, self._view, self._stretch, start, end, size)
         if ranges is None:
             return
+        self.divided = any(r.start.indexed or r.end.indexed for r in ranges)
         if isinstance(self.remainder, StretchRemainder):
             first, last = ranges[0], ranges[-1]
             low, high = None, None
@@ -139,7 +143,6 @@ class SinglePass:
             if not self._stretch.end.outermost:
                 high = self._confirmed_border(last.end, last.after_end, last.before_end)
             self.remainder = replace(self.remainder, low=low or 0, high=NO_END if high is None else high)
-        bounded = start > base or end <= self._stretch.end.upto
         largest = max(r.size for r in ranges)
         if self._view.data is None:
             self._buffer = aligned_buffer(min(largest, PIECE_BYTES) if self._headers_only else largest)
@@ -147,7 +150,7 @@ class SinglePass:
         self._view.expect(ranges[0].start.position, ranges[-1].end.position)
         expected = base
         for i, found in enumerate(ranges):
-            part = self._confirmed(found, expected, dense=bounded and not self._compacted)
+            part = self._confirmed(found, expected)
             if part is not None and i:
                 part = replace(part, before=expected - 1)
             if part is None or (i == 0 and not self._begins_at(part, found, start)):
@@ -180,7 +183,8 @@ class SinglePass:
 
         `before` is the position in the previous index entry. The bytes between `before` and
         `border` must be complete batches. The offsets of these batches must be lower than the first
-        offset of the batch at `border`. If a check fails, or if `border` is the start or the end of
+        offset of the batch at `border`. If the log was not compacted, no offset may be missing between
+        them. If a check fails, or if `border` is the start or the end of
         a segment, return None.
         """
         first = self._first_offset_at(border, after)
@@ -189,16 +193,20 @@ class SinglePass:
         size = border.position - before
         data, table = self._view.read(before, size), np.empty(size // SMALLEST_BATCH + 1, BATCH_DTYPE)
         scan = core.scan_batches(data, table, 0, len(data))
-        whole = scan.error is None and scan.position == size and scan.count
-        return first if whole and last_offset(table[scan.count - 1]) < first else None
+        if scan.error is not None or scan.position != size or not scan.count:
+            return None
+        last = last_offset(table[scan.count - 1])
+        return first if last == first - 1 or (self._compacted and last < first) else None
 
-    def _confirmed(self, found: Range, expected: int, dense: bool) -> Part | None:
+    def _confirmed(self, found: Range, expected: int) -> Part | None:
         """Read and check the batches of a byte range. If a CRC, offset or index entry is wrong, return None instead.
 
-        All offsets must be at least `expected`. If `dense` is True, the offsets must also be
-        consecutive.
+        All offsets must be at least `expected`. If the log was not compacted, and the segment contains
+        bytes before or after the range, the offsets must also be consecutive.
         """
         end = found.end.position
+        # A batch in another range can contain the missing offsets. Only a plan delivers such a batch in order.
+        dense = not self._compacted and (found.start.indexed or found.end.indexed)
         scanned = self._scanned(found)
         if scanned is None:
             return None
@@ -206,6 +214,7 @@ class SinglePass:
         first, last = rows["base_offset"], last_offsets(rows)
         if (
             int(first[0]) < expected
+            or (dense and not found.start.position and int(first[0]) != expected)
             or ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()  # only a plan checks wrapper messages
             or int(last[-1]) > self._last_possible
             or (last < first).any()

@@ -129,13 +129,10 @@ def test_damaged_segment_is_read_as_with_a_plan(tmp_path: Path, range_bytes: int
 
 @pytest.mark.parametrize("source", [17, 18, 21])
 @pytest.mark.parametrize("target", [2, 20, 22, 26, 39])
-def test_batch_that_is_out_of_place_is_delivered_or_damage(
+def test_batch_that_is_out_of_place_is_read_as_with_a_plan(
     tmp_path: Path, range_bytes: int, source: int, target: int
 ) -> None:
-    """The ranges before the batch can have been delivered when it is found.
-
-    As in old Kafka versions, each index entry contains the last offset of four batches.
-    """
+    """As in old Kafka versions, each index entry contains the last offset of four batches."""
     batches = numbered(40)
     batches.insert(target, batches.pop(source))
     write_segment(tmp_path / "t-0", batches)
@@ -143,9 +140,70 @@ def test_batch_that_is_out_of_place_is_delivered_or_damage(
     entries = [(first + 3, sum(map(len, numbered(first)))) for first in range(4, 40, 4)]
     assert entries[0][1] == 4 * size
     (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
-    (found, damaged, _), _ = read(only(tmp_path / "t-0"), planned=False)
-    lost = {o for d in damaged for o in range(d.first_offset or 0, (d.last_offset or 0) + 1)}
-    assert {offset for offset, *_ in found} | lost == set(range(40))
+    found, _ = read(only(tmp_path / "t-0"), planned=False)
+    assert [offset for offset, *_ in found[0]] == list(range(40))
+    assert found == read(only(tmp_path / "t-0"), planned=True)[0]
+
+
+def test_batch_that_is_out_of_place_in_a_compacted_log_is_damage(tmp_path: Path, range_bytes: int) -> None:
+    """Missing offsets are normal, so the ranges before the batch have been delivered when it is found."""
+    batches = numbered(40)
+    batches.insert(30, batches.pop(10))
+    write_segment(tmp_path / "t-0", batches)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 40\n")
+    (found, damaged, _), _ = read(discover([tmp_path]).partitions[0], planned=False)
+    lost = [o for d in damaged for o in range(d.first_offset or 0, (d.last_offset or 0) + 1)]
+    assert sorted([offset for offset, *_ in found] + lost) == list(range(40))
+
+
+@pytest.mark.parametrize(("source", "target", "count"), [(36, 10, 3), (10, 30, 1), (12, 13, 1), (39, 0, 1)])
+def test_range_of_a_compacted_log_contains_batches_that_are_out_of_place(
+    tmp_path: Path, source: int, target: int, count: int
+) -> None:
+    """The index describes the file before batches were moved, and contradicts them."""
+    batches = [simple_batch([b"value %d" % i * (i % 7 + 1)], 2 * i) for i in range(40)]
+    moved = batches[:source] + batches[source + count :]
+    moved[target:target] = batches[source : source + count]
+    write_segment(tmp_path / "t-0", moved, indexed=batches)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 80\n")
+    directory = discover([tmp_path]).partitions[0]
+    whole = read(directory, planned=True)[0][0]
+    for start, end in itertools.product(range(0, 80, 7), range(7, 86, 7)):
+        (found, _, _), _ = read(directory, planned=False, start=start, end=end)
+        assert found == [r for r in whole if start <= r[0] < end]
+
+
+def read_in_tasks(folder: Path, cuts: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the offsets and the damage that tasks deliver for the bytes between the given batches of `numbered`."""
+    offsets: list[int] = []
+    damaged: list[Damage] = []
+    size = len(numbered(1)[0])
+    segment = only(folder).segments[0]
+    whole = whole_segment(segment, segment.size)
+    borders = [whole.start, *(border_near(segment, cut * size) for cut in cuts), whole.end]
+    for start, end in itertools.pairwise(borders):
+        assert start is not None
+        assert end is not None
+        log = PartitionLog(only(folder))
+        log.restrict(log.segments[0], Stretch(start, end))
+        offsets += [r.offset for r in log.records(on_damage=damaged.append)]
+    return sorted(offsets), sorted((d.position, d.length) for d in damaged)
+
+
+@pytest.mark.parametrize(("source", "target"), [(5, 35), (35, 5), (12, 30), (30, 12), (0, 39), (10, 29)])
+@pytest.mark.parametrize("cuts", [[10], [30], [10, 20, 30], [11, 12]])
+@pytest.mark.parametrize("copied", [False, True])
+def test_tasks_deliver_batches_that_are_out_of_place(
+    tmp_path: Path, cuts: list[int], source: int, target: int, copied: bool
+) -> None:
+    """If the batch is only copied, exactly one of the copies is delivered."""
+    batches = numbered(40)
+    batches.insert(target, batches[source] if copied else batches.pop(source))
+    write_segment(tmp_path / "t-0", batches)
+    offsets, damaged = read_in_tasks(tmp_path / "t-0", cuts)
+    (planned, expected, _), _ = read(only(tmp_path / "t-0"), planned=True)
+    assert offsets == [offset for offset, *_ in planned] == list(range(40))
+    assert damaged == sorted((d.position, d.length) for d in expected)
 
 
 @pytest.mark.parametrize("run_bytes", [1, 200, 1 << 20])
