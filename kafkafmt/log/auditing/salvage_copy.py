@@ -365,6 +365,7 @@ class PartitionCopy:
             self.made.segments -= 1
         self.bases.append(end)
         self._new(file_name(end), b"".join(marker.data for marker in markers.values()), self.made.mode)
+        self.gaps = False  # the source has no snapshot for this segment
         self._index(end)
 
     def _epochs(self, start: int, end: int) -> Epochs:

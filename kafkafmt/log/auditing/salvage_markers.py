@@ -113,7 +113,8 @@ class _Search:
         base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
         if not entry.first <= base < entry.last:
             return  # do not restore a marker if no batch of its transaction was copied
-        self.found.append(_Lost(entry, epoch, timestamp, self._epoch))
+        if entry.producer_id >= 0 and epoch >= 0:  # no marker can end other transactions
+            self.found.append(_Lost(entry, epoch, max(timestamp, NO_TIMESTAMP), self._epoch))
 
     def finish(self, lost: int) -> None:
         """Find the markers that were lost after the last copied batch.

@@ -81,6 +81,18 @@ def test_copy_with_appended_abort_markers_is_final(empty_last: bool, tmp_path: P
     assert kafkafmt.verify(tmp_path / "first").to_dict()["partitions"][0]["findings"] == []
 
 
+def test_producer_that_only_a_snapshot_contains_gets_no_abort_marker(tmp_path: Path) -> None:
+    """All batches of producer 8 are lost, so the copy contains nothing to abort."""
+    partition(tmp_path / "intact", data(0), data(1, 8), data(2, 7))
+    kafkafmt.salvage(tmp_path / "intact", tmp_path / "copy")
+    folder = partition(tmp_path / "in", data(0), corrupt(data(1, 8)), data(2, 7))
+    snapshot = f"{3:020}.snapshot"
+    (folder / snapshot).write_bytes((tmp_path / "copy" / "t-0" / snapshot).read_bytes())
+    assert_copy_is_final(tmp_path / "in", tmp_path, abort_open=True)
+    (copy,) = kafkafmt.verify(tmp_path / "first").to_dict()["partitions"]
+    assert (copy["next_offset"], copy["last_stable_offset"]) == (4, 4)
+
+
 def test_producer_of_lost_batches_stays_in_all_later_snapshots(tmp_path: Path) -> None:
     """Only the source's first snapshot contains producer 9. The second salvage sees no damage."""
     folder = tmp_path / "in" / "t-0"

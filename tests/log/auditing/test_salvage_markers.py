@@ -43,6 +43,22 @@ def test_transaction_index_keeps_entry_whose_marker_is_damaged(kind: str, tmp_pa
     assert [b for b in split((copy / NAME).read_bytes()) if b in [data(0, 7), *following]] == [data(0, 7), *following]
 
 
+def test_marker_is_restored_after_records_before_1970(tmp_path: Path) -> None:
+    """No marker can have a negative timestamp other than -1."""
+    early = data(0, 7, base_timestamp=-5000, max_timestamp=-5000)
+    partition(tmp_path / "in", early, corrupt(abort(1)), data(2), index=[ENTRY])
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out")
+    assert (made.restored, committed(tmp_path / "out"), findings(tmp_path / "out")) == ([1], [2], [])
+
+
+@pytest.mark.parametrize(("producer_id", "producer_epoch"), [(-7, 1), (7, -1)])
+def test_transaction_that_no_marker_can_end_stays_open(producer_id: int, producer_epoch: int, tmp_path: Path) -> None:
+    first = data(0, producer_id, producer_epoch=producer_epoch)
+    partition(tmp_path / "in", first, corrupt(abort(1)), data(2), index=[(producer_id, 0, 1, 2)])
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out", abort_open=True)
+    assert (made.restored, made.aborted) == ([], {})
+
+
 def test_snapshot_and_stable_offset_show_that_the_transaction_ended(tmp_path: Path) -> None:
     partition(tmp_path / "in", data(0, 7), corrupt(abort(1)), data(2), index=[ENTRY])
     made, _ = salvaged(tmp_path / "in", tmp_path / "out")
