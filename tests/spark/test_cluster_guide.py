@@ -145,7 +145,7 @@ def test_executors_without_kafkafmt_are_reported_with_a_remedy(folder: Path, mas
     assert REMEDY in printed
     done = run(folder, master, "kafkafmt export /var/lib/kafka/data --output /srv/none --master spark://master:7077")
     assert done.returncode == 3
-    assert "No module named 'kafkafmt': the executors' Python needs the module too" in done.stderr
+    assert "No module named 'kafkafmt': the Python of the executors must also have this module" in done.stderr
 
 
 def test_export_refuses_spark_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
