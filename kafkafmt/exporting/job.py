@@ -30,7 +30,7 @@ from ..log.reading.plan import SegmentPlan
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import TransactionInDoubtError, Transactions
 from ..paths import full_disk_named
-from ..spark.source.splits import SPLIT_BYTES, Split, alone, cut_splits
+from ..spark.source.splits import SPLIT_BYTES, Split, alone, cut_splits, stable_part
 from ..text import counted, json_encoder
 from ..text import size as size_text
 from .bucket_output import output_of
@@ -163,6 +163,7 @@ class Export:
             plans = [work.plans() for work in works]
             for work, found in zip(works, plans, strict=True):
                 work.damaged += [in_context(found, d) for m in work.manifests for d in m.damaged]
+                work.damaged.sort(key=lambda damage: (damage.file, damage.position))
             damaged = [(work.log.directory, d) for work in works for d in work.damaged]
             with output.create(PATHS.quarantine_file(earlier.runs)) as sink:
                 kept = write_quarantine(sink, damaged, options)
@@ -314,7 +315,7 @@ class Export:
                 check_damage(found)
                 plan = found.plan
             work.planned[segment.name] = plan
-            work.damaged += damage_in_range([plan], work.interval)
+            work.damaged += damage_in_range([plan], stable_part(work.log, work.interval))
 
     def _check_damage(self, works: Works) -> None:
         """Raise DamagedLogError if damage was found and `on_error` is "fail"."""

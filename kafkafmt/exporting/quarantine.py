@@ -44,7 +44,7 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
     for plan in plans:
         for damage in sorted(plan.damaged, key=lambda d: d.position):
             first, last = damage.first_offset or 0, MAX_OFFSET if damage.last_offset is None else damage.last_offset
-            if first < interval.high and max(first, last) >= interval.low:
+            if first < interval.damage_high and max(first, last) >= interval.low:
                 yield damage
 
 
