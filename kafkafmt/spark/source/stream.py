@@ -50,6 +50,7 @@ from .planning import DataLossError, PackedSplit, Plan, discovered, doubts_in, l
 from .reading import as_partitions, read_task, say
 from .splits import Split, cut_splits, make_splits, may_hold
 from .stream_offsets import Nested, Offsets, flat, nested, share
+from .topic_ids import TopicIds
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -85,6 +86,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         # End offset of each partition at the last check, and the transactions that were open at this offset.
         self._open: dict[Key, tuple[int, Transactions]] = {}
         self._listings = Listings()
+        self._topic_ids = TopicIds()
+        # Partitions whose topic was created again, until latestOffset() has returned the start of the new log.
+        self._recreated: set[Key] = set()
         # Partitions that latestOffset() has found for the next micro-batch.
         self._listed: dict[Key, PartitionLog] = {}
         # The result of _stamp() and the end offset of each partition, from the last check.
@@ -116,7 +120,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         `limit` restricts the size of the micro-batch. If a log was truncated or created again, and
         failOnDataLoss is false, its end offset can be lower than the offset in `start`. As in
         Spark's Kafka source, the stream then continues at the lower offset, so that no new record
-        is missed.
+        is missed. If the topic id has changed, the stream continues at the start of the new log.
         """
         begin = flat(start)
         logs = self._logs(begin, self._once)
@@ -130,7 +134,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if isinstance(limit, ReadMaxRows):
             ends = share(begins, ends, limit.max_rows)
         shorter = {key for key in begin.keys() & ends.keys() if ends[key] < begin[key] > logs[key].next_offset}
-        return nested(begin | {key: end if key in shorter else max(end, begins[key]) for key, end in ends.items()})
+        found = {key: end if key in shorter else max(end, begins[key]) for key, end in ends.items()}
+        # The next micro-batch contains no records of these partitions. The micro-batch after it starts at these offsets.
+        found |= {key: self._lowest(logs[key]) for key in self._recreated & begin.keys() & logs.keys()}
+        self._recreated.clear()
+        return nested(begin | found)
 
     def _waits(self, new: int) -> bool:
         """Return whether the next micro-batch, which would contain `new` offsets, must be delayed.
@@ -163,6 +171,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
                     self._lost(
                         key, f"offsets {first or 0} to {stop - 1} are lost, because the partition no longer exists"
                     )
+            elif key in self._recreated:
+                continue  # the new log is read from its start, after the next call of latestOffset()
             elif first is None or first < stop:
                 splits += map(PackedSplit.of, self._plan(plan, logs[key], first, stop, most))
         pack(plan.tasks, splits, self.options.split_bytes if self.options.max_records_per_partition is None else 0)
@@ -186,7 +196,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
         """Return the partitions of a micro-batch. Reuse the partitions from `latestOffset` if their end offsets are high enough."""
         logs, self._listed = self._listed, {}
-        if any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items()):
+        missing = any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items())
+        if missing or self._topic_ids.recreated(logs):
             return self._logs(begin, self._gone)
         for log in logs.values():
             log.tell = self._gone
@@ -220,8 +231,23 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         limits = limits_of(options)
         if options.min_partitions is not None or options.max_records_per_partition is not None:
             limits = replace(limits, run_bytes=min(limits.run_bytes, RUN_BYTES))
-        logs = [PartitionLog(p, limits, tell=tell) for p in chosen]
-        return {(log.topic, log.partition): log for log in logs}
+        logs = {p.key: PartitionLog(p, limits, tell=tell) for p in chosen}
+        for key in self._topic_ids.recreated(logs):
+            self._forget(key, begin.get(key, 0))
+        return logs
+
+    def _forget(self, key: Key, read: int) -> None:
+        """Report that a topic was created again after offset `read` of a partition. Forget what is known about its old log."""
+        if read:
+            self._lost(
+                key,
+                "the topic was deleted and created again, so its topic id has changed; the stream has read the old "
+                f"log up to offset {read}",
+            )
+        self._topic_ids.accept(key)
+        self._recreated.add(key)
+        for known in (self._seen, self._open, self._checked):
+            known.pop(key, None)
 
     def _start(self, log: PartitionLog, bound: Bound) -> int:
         """Return the offset at which a new stream starts to read a partition."""

@@ -1,0 +1,58 @@
+"""Find partitions whose topic was deleted and created again while a stream runs.
+
+The new log of such a partition can be longer than the old one. Then its offsets do not indicate
+that the stream has not read its first records. Only the topic id in `partition.metadata` differs.
+Brokers write this file since Kafka 2.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...errors import StructureError
+from ...log import PartitionLog
+from ...log.format import file_view, files
+from ...log.format.checkpoints import PARTITION_METADATA, read_partition_metadata
+from ...paths import Location, UrlPath
+from .options import Key
+
+
+class TopicIds:
+    """Topic ids of the partitions that a stream reads.
+
+    The topic id of a partition is read again only if `partition.metadata` has changed. Partitions
+    in object stores are not checked.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[files.Stamp, str]] = {}
+
+    def recreated(self, logs: Mapping[Key, PartitionLog]) -> list[Key]:
+        """Return the partitions whose topic id differs from the one at an earlier call.
+
+        A partition is returned by every call until `accept` is called for it.
+        """
+        found = []
+        for key, log in logs.items():
+            path = log.directory.path / PARTITION_METADATA
+            stamp = None if isinstance(path, UrlPath) else files.stamp(path)
+            known = self._known.get(key)
+            if stamp is None or (known is not None and known[0] == stamp):
+                continue
+            topic_id = _topic_id(path)
+            if known is not None and topic_id is not None and known[1] != topic_id:
+                found.append(key)
+            elif topic_id is not None:
+                self._known[key] = stamp, topic_id
+        return found
+
+    def accept(self, key: Key) -> None:
+        """Forget the earlier topic id of a partition."""
+        self._known.pop(key, None)
+
+
+def _topic_id(path: Location) -> str | None:
+    try:
+        return read_partition_metadata(file_view.read_text(path) or "")["topic_id"]
+    except (StructureError, OSError):
+        return None
