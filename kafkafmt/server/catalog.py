@@ -28,6 +28,7 @@ from ..log.reading.choice import choose_partitions
 from ..log.reading.selection import select_partitions
 from ..messages.as_json import uuid_text
 from ..paths import UrlPath, input_path
+from .fetch_request import TopicKey
 from .resources import Resources
 from .served_partition import ServedPartition
 from .settings import ServerSettings
@@ -144,8 +145,8 @@ class Catalog:
         self.messages: list[str] = found.messages
         self._topics: dict[str, Topic] = {}
         self._refreshing = Lock()
-        self._by_id: tuple[dict[str, Topic] | None, dict[UUID, str]] = None, {}
-        """The value of `_topics` that was indexed last, and the names of its topics by id."""
+        self._by_id: tuple[dict[str, Topic] | None, dict[bytes, Topic]] = None, {}
+        """The value of `_topics` that was indexed last, and its topics by the bytes of their ids."""
         self._scanned = time.monotonic()
         self._stamps = self._root_stamps()
         self._set(
@@ -180,11 +181,17 @@ class Catalog:
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
         """Return the topic with this id, or None. The ids of all topics are read after each change of the topics."""
-        topics, (indexed, names) = self._topics, self._by_id
+        return self.topic_by_key(topic_id.bytes)
+
+    def topic_by_key(self, key: TopicKey) -> Topic | None:
+        """Return the topic with this name or with these bytes as its id, or None if it is not served."""
+        topics, (indexed, by_id) = self._topics, self._by_id
+        if isinstance(key, str):
+            return topics.get(key)
         if indexed is not topics:
-            names = {topic.topic_id: topic.name for topic in topics.values()}
-            self._by_id = topics, names
-        return topics.get(names.get(topic_id, ""))
+            by_id = {topic.topic_id.bytes: topic for topic in topics.values()}
+            self._by_id = topics, by_id
+        return by_id.get(key)
 
     def partition(self, topic: str | None, number: int) -> ServedPartition | None:
         """Return a partition, or None if it is not served. No file is accessed."""

@@ -73,7 +73,10 @@ class CheckedBatches:
     __slots__ = (
         "_adjacent",
         "_ends",
+        "_ends_view",
         "_firsts",
+        "_lasts_view",
+        "_position",
         "_positions",
         "_producers",
         "_sizes",
@@ -93,10 +96,14 @@ class CheckedBatches:
         self.end: int = end
         self.legacy: bool = bool(len(table)) and int(table["magic"].min()) < MAGIC_V2
         self._positions: IntArray = table["position"] + position
+        self._position = int(self._positions[0]) if len(table) else 0
         self._sizes: IntArray = table["size"].astype(np.int64)
         self._ends: IntArray = np.cumsum(self._sizes)
         self._firsts: IntArray = table["base_offset"].copy()
         self.lasts: IntArray = last_offsets(table)
+        # bisect is faster with memoryviews than np.searchsorted. To create one from an array takes as long as a search.
+        self._lasts_view = self.lasts.data
+        self._ends_view = self._ends.data
         self._adjacent = bool((self._positions[1:] == self._positions[:-1] + self._sizes[:-1]).all())
         """Whether the batches are adjacent in the segment."""
         bits = table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)
@@ -109,7 +116,7 @@ class CheckedBatches:
     @property
     def nbytes(self) -> int:
         """Size of the arrays in memory, in bytes."""
-        return 400 + 6 * self.lasts.nbytes
+        return 800 + 6 * self.lasts.nbytes
 
     def select(
         self, offset: int, end: int, room: int, at_least_one: bool, omitted: Omitted = ()
@@ -135,11 +142,11 @@ class CheckedBatches:
             The byte ranges of the selected batches, their total size, the offset at which to
             continue, and whether `room` or `end` ended the selection.
         """
-        lasts, ends = self.lasts.data, self._ends.data  # with memoryviews, bisect is faster than np.searchsorted
+        lasts, ends = self._lasts_view, self._ends_view
         first = bisect_left(lasts, offset)
         before = ends[first - 1] if first else 0
         possible = len(lasts) if end >= self.end else bisect_left(self._firsts.data, end)
-        stop = bisect_right(ends, before + room)
+        stop = bisect_right(ends, before + room, first)
         if stop <= first < possible and at_least_one:
             stop = first + 1
         stop = min(stop, possible)
@@ -151,16 +158,17 @@ class CheckedBatches:
         following = lasts[stop - 1] + 1 if full else self.end
         if self._adjacent and not omitted:
             size = ends[stop - 1] - before
-            return [Span(self.path, self.inode, int(self._positions[first]), size, self.legacy)], size, following, full
+            return [Span(self.path, self.inode, self._position + before, size, self.legacy)], size, following, full
         kept = self._kept(first, stop, omitted)
         return self._spans(kept), int(self._sizes[kept].sum()), following, full
 
     def bytes_after(self, offset: int) -> int:
         """Return the total size of the batches that begin at `offset` or a later offset."""
-        if not len(self._ends):
+        ends = self._ends_view
+        if not len(ends):
             return 0
         first = bisect_left(self._firsts.data, offset)
-        return int(self._ends[-1]) - (int(self._ends[first - 1]) if first else 0)
+        return int(ends[-1]) - (int(ends[first - 1]) if first else 0)
 
     def _kept(self, first: int, stop: int, omitted: Omitted) -> slice | IntArray:
         """Select the batches in [first, stop) that do not belong to a transaction in `omitted`."""
@@ -248,6 +256,8 @@ class BatchCache:
     def __init__(self, capacity: int = CACHE_BYTES) -> None:
         self._capacity = capacity
         self._used = 0
+        self._newest: CheckedBatches | None = None
+        """The batches that were used most recently. Most calls of `used` have the same argument again."""
         self._entries: OrderedDict[int, tuple[CheckedBatches, BatchLists]] = OrderedDict()
         self._lock = Lock()
 
@@ -256,6 +266,7 @@ class BatchCache:
         with self._lock:
             lists.add(added)
             self._entries[id(added)] = added, lists
+            self._newest = added
             self._used += added.nbytes
             while self._used > self._capacity and len(self._entries) > 1:
                 _, (oldest, owner) = self._entries.popitem(last=False)
@@ -264,9 +275,12 @@ class BatchCache:
 
     def used(self, batches: CheckedBatches) -> None:
         """Mark `batches` as most recently used."""
+        if batches is self._newest:
+            return
         with self._lock:
             if id(batches) in self._entries:
                 self._entries.move_to_end(id(batches))
+                self._newest = batches
 
     def drop(self, lists: BatchLists) -> None:
         """Remove all batches of a partition."""

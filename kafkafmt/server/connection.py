@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Coroutine
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any, cast
 
 from .. import protocol
@@ -29,8 +30,8 @@ from .response_writer import ClosedError, ResponseWriter
 PARTIAL_TIMEOUT = 30.0
 """Seconds after which a connection is closed if a request has arrived only in part."""
 PARTIAL_REQUEST = "the client sent only a part of a request"
-FETCH_START = FETCH.to_bytes(2, "big") + b"\0"
-"""The API key of Fetch and the first byte of the version, after the size field of a request."""
+_START = Struct(">ihh")
+"""The size field, the API key and the version of a request."""
 READ_BUFFER = 16 << 10
 """Largest number of bytes that are received at once."""
 
@@ -179,12 +180,13 @@ class ClientConnection(Receiver):
 
         `received` could answer it, too. Most requests arrive as a whole, and are answered here with fewer steps.
         """
-        if self._task is not None or not SIZE_BYTES < count <= FREE_FRAME or self._closed:
+        if self._task is not None or not _START.size <= count <= FREE_FRAME or self._closed:
             return False
-        if int.from_bytes(buffer[:SIZE_BYTES], "big", signed=True) != count - SIZE_BYTES:
+        size, key, version = _START.unpack_from(buffer)
+        if size != count - SIZE_BYTES:
             return False
         try:
-            self._answer_small(bytes(buffer[:count]))
+            self._answer_small(bytes(buffer[:count]), key, version)
         except Exception as error:
             self._end(error)
         return True
@@ -226,12 +228,13 @@ class ClientConnection(Receiver):
                 self._incomplete = True
                 self.set_deadline(PARTIAL_TIMEOUT)
             return
-        self._answer_small(frame)
+        _, key, version = _START.unpack(frame[: _START.size].ljust(_START.size, b"\xff"))  # a frame can be shorter
+        self._answer_small(frame, key, version)
 
-    def _answer_small(self, frame: bytes) -> None:
+    def _answer_small(self, frame: bytes, key: int, version: int) -> None:
         """Answer a request of at most FREE_FRAME bytes, or start a task that answers it."""
         self._incomplete = False
-        answering = self._fetch_now(frame) if frame[4:7] == FETCH_START else self._small_request(frame)
+        answering = self._fetch_now(frame, version) if key == FETCH else self._small_request(frame)
         if answering is not None:
             self._start(answering)
         else:
@@ -298,36 +301,38 @@ class ClientConnection(Receiver):
         self.transport = made
         self._responses.connect(made)
 
-    def _fetch_now(self, frame: bytes) -> Answering | None:
+    def _fetch_now(self, frame: bytes, version: int) -> Answering | None:
         """Answer a Fetch request if this needs no wait. Otherwise, return a coroutine that answers the request."""
-        shared, version = self._shared, frame[7]
+        shared = self._shared
         frames = shared.fetch_frames.get(version)
         if frames is None or (shared.open_apis is not None and self.principal is None):
             return self._small_request(frame)
         try:
-            header, request = frames.read(frame)
+            correlation_id, client_id, request = frames.read(frame)
         except (KafkaFormatError, UnicodeDecodeError) as error:
             raise _undecodable(error) from None
         try:
             started = shared.fetch.start(request, version)
             response = started.known()
             if response is None:
-                return self._fetch_later(started, frames, header)
-            parts = frames.write(response, header.correlation_id)
+                return self._fetch_later(started, frames, correlation_id, client_id)
+            parts = frames.write(response, correlation_id)
         except CLOSING:
             raise
         except Exception as error:
-            raise _failed(error, FETCH, version, header.client_id) from error
+            raise _failed(error, FETCH, version, client_id) from error
         return self._responses.write_now(parts)
 
-    async def _fetch_later(self, started: StartedFetch, frames: FetchFrames, header: Any) -> None:
+    async def _fetch_later(
+        self, started: StartedFetch, frames: FetchFrames, correlation_id: int, client_id: str | None
+    ) -> None:
         try:
             response = await started.complete(self)
-            parts = frames.write(response, header.correlation_id)
+            parts = frames.write(response, correlation_id)
         except CLOSING:
             raise
         except Exception as error:
-            raise _failed(error, FETCH, header.api_version, header.client_id) from error
+            raise _failed(error, FETCH, frames.version, client_id) from error
         await self._responses.write(parts)
 
     async def _small_request(self, frame: bytes) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from ..constants import MAGIC_V0, MAGIC_V1, MAGIC_V2
 from ..errors import InvalidError, KafkaFormatError
@@ -15,6 +14,7 @@ from .catalog import Catalog
 from .checked_batches import Span
 from .fetch_answer import UNKNOWN_OFFSET, Answer, FetchAnswers
 from .fetch_frames import NEWEST_VERSION, SESSION_VERSION, TOPIC_ID_VERSION
+from .fetch_request import TopicKey, WantedFetch, wanted_fetch
 from .handlers import Connection, Handlers, RequestContext
 from .record_data import empty_batch, in_format
 from .served_partition import ServedPartition
@@ -58,10 +58,11 @@ class FetchApi:
 
     async def fetch(self, request: Any, context: RequestContext) -> FetchAnswers:
         """Return the response to a Fetch request."""
-        started = self.start(request, context.api_version)
+        version = context.api_version
+        started = self.start(wanted_fetch(request, version >= TOPIC_ID_VERSION), version)
         return started.known() or await started.complete(context.connection)
 
-    def start(self, request: Any, version: int) -> StartedFetch:
+    def start(self, request: WantedFetch, version: int) -> StartedFetch:
         """Start to answer a Fetch request: find or create its fetch session."""
         if version >= SESSION_VERSION:
             return StartedFetch(self, request, version, self.sessions.find(request, version >= TOPIC_ID_VERSION))
@@ -101,13 +102,12 @@ class FetchApi:
         return False
 
     def _served(self, wanted: FetchedPartition) -> ServedPartition | None:
-        name = wanted.topic
-        if isinstance(name, str):
-            return self.catalog.partition(name, wanted.request.partition)
-        topic = self.catalog.topic_by_id(name)
+        topic = self.catalog.topic_by_key(wanted.topic)
         return None if topic is None else topic.partitions.get(wanted.request.partition)
 
-    def collect(self, session: FetchSession, request: Any, version: int, known_only: bool) -> list[Answer] | None:
+    def collect(
+        self, session: FetchSession, request: WantedFetch, version: int, known_only: bool
+    ) -> list[Answer] | None:
         """Return the response data for each partition of a fetch session.
 
         If `known_only` is True, return None instead of reading a file.
@@ -134,7 +134,7 @@ class FetchApi:
         served = self._served(wanted)
         answer = Answer(wanted, served)
         if served is None:
-            by_id = not isinstance(wanted.topic, str)
+            by_id = isinstance(wanted.topic, bytes)
             answer.error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return answer
         answer.changes = served.changes
@@ -142,14 +142,15 @@ class FetchApi:
         offset = wanted.request.fetch_offset
         try:
             known = served.known_offsets()
-            if known is None or (committed and known[1] is None):
+            if known is None or (committed and known[2] is None):
                 if known_only:
                     return None
-                known = served.high_watermark(), served.last_stable_offset() if committed else None
-            answer.high_watermark, stable = known
+                end, stable = served.high_watermark(), served.last_stable_offset() if committed else None
+                known = served.log_start_offset, end, stable
+            answer.log_start_offset, answer.high_watermark, stable = known
             answer.last_stable_offset = UNKNOWN_OFFSET if stable is None else stable
-            answer.log_start_offset = served.log_start_offset
-            answer.error = wrong_epoch(served, wanted.request.current_leader_epoch)
+            if wanted.request.current_leader_epoch >= 0:
+                answer.error = wrong_epoch(served, wanted.request.current_leader_epoch)
             if not answer.error and not answer.log_start_offset <= offset <= answer.high_watermark:
                 answer.error = ErrorCode.OFFSET_OUT_OF_RANGE
             end = answer.last_stable_offset if committed else answer.high_watermark
@@ -220,7 +221,7 @@ class FetchApi:
 
     def response(self, session: FetchSession, answers: list[Answer]) -> FetchAnswers:
         """Return a Fetch response with the given answers. In a fetch session, unchanged partitions are omitted."""
-        topics: dict[str | UUID, list[Answer]] = {}
+        topics: dict[TopicKey, list[Answer]] = {}
         for answer in answers:
             wanted = answer.wanted
             if session.incremental and not answer.error and not answer.size and answer.offsets == wanted.sent:
@@ -239,7 +240,7 @@ class StartedFetch:
     ----------
     api : FetchApi
         The handler of Fetch.
-    request : FetchRequest
+    request : WantedFetch
         The request.
     version : int
         Version of the request.
@@ -249,7 +250,7 @@ class StartedFetch:
 
     __slots__ = ("_api", "_request", "_session", "_version")
 
-    def __init__(self, api: FetchApi, request: Any, version: int, session: FetchSession | ErrorCode) -> None:
+    def __init__(self, api: FetchApi, request: WantedFetch, version: int, session: FetchSession | ErrorCode) -> None:
         self._api = api
         self._request = request
         self._version = version

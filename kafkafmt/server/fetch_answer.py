@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from ..protocol import ErrorCode
 from .checked_batches import Span
+from .fetch_request import TopicKey
 from .served_partition import ServedPartition
 from .sessions import FetchedPartition
 
@@ -76,5 +76,5 @@ class FetchAnswers:
     """
 
     session_id: int = 0
-    topics: Mapping[str | UUID, Sequence[Answer]] = field(default_factory=dict)
+    topics: Mapping[TopicKey, Sequence[Answer]] = field(default_factory=dict)
     error: ErrorCode = ErrorCode.NONE

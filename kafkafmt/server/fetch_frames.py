@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from struct import Struct
-from typing import Any
-from uuid import UUID
 
 from .. import protocol
 from ..messages import layout_of
@@ -14,6 +12,7 @@ from ..protocol.apis import FETCH
 from ..protocol.frames import SIZE_BYTES, header_version
 from ..protocol.message_classes import REQUEST, header_class
 from .fetch_answer import Answer, FetchAnswers
+from .fetch_request import FIRST_PLAIN_VERSION, TopicKey, WantedFetch, read_plain, wanted_fetch
 from .memory import MOST_OBJECTS
 from .response_parts import FilePart, Parts
 
@@ -33,6 +32,8 @@ _ABORTED = Struct(">qq")
 _SESSION = Struct(">hi")
 _NO_REPLICA = b"\xff\xff\xff\xff"
 """The value -1 of the field PreferredReadReplica."""
+_BYTES = [bytes((value,)) for value in range(0x80)]
+"""The lengths that are encoded in one byte."""
 _NO_TAGS = b"\0"
 """The tagged fields of a structure, if all of them have their default values."""
 
@@ -48,51 +49,62 @@ class FetchFrames:
     ----------
     version : int
         The version of the API.
+
+    Attributes
+    ----------
+    version : int
+        The version of the API.
     """
 
     def __init__(self, version: int) -> None:
-        self._version = version
+        self.version: int = version
         self._flexible = version >= FLEXIBLE_VERSION
         self._request_header = layout_of(header_class(REQUEST), header_version(REQUEST, FETCH, version))
         self._request = layout_of(protocol.FetchRequest, version)
         self._offsets = 1 + (version >= STABLE_OFFSET_VERSION) + (version >= LOG_START_VERSION)
         """Number of offsets in the response of a partition."""
         self._partition = Struct(">ih" + self._offsets * "q")
+        tags, throttle = "x" * self._flexible, "4x" * (version >= THROTTLE_VERSION)
+        replica = _NO_REPLICA * (version >= REPLICA_VERSION)
+        self._unlisted = self._length(None) + replica, self._length(0) + replica
+        """The fields after the offsets if the list of aborted transactions is null, or if it is empty."""
+        self._start = Struct(">xxxxi" + tags + throttle)
+        """The size field, which is set later, the correlation id, and the throttle time, which is 0."""
 
-    def read(self, frame: bytes) -> tuple[Any, Any]:
-        """Return the header and the body of a request. The caller has checked the size field of the frame.
+    def read(self, frame: bytes) -> tuple[int, str | None, WantedFetch]:
+        """Return the correlation id, the client id and the body of a request.
+
+        The caller has checked the size field of the frame.
 
         Raises
         ------
         KafkaFormatError, UnicodeDecodeError
             The frame is damaged.
         """
+        if self.version >= FIRST_PLAIN_VERSION and (plain := read_plain(frame)) is not None:
+            return plain
         header, position = self._request_header.read(frame, SIZE_BYTES, max_objects=MOST_OBJECTS)
         body, _ = self._request.read(frame, position, max_objects=MOST_OBJECTS)
-        return header, body
+        return header.correlation_id, header.client_id, wanted_fetch(body, self.version >= TOPIC_ID_VERSION)
 
     def write(self, response: FetchAnswers, correlation_id: int) -> Parts:
         """Return the parts of a response."""
-        first = data = bytearray(SIZE_BYTES)
-        data += _INT32.pack(correlation_id)
-        if self._flexible:
-            data += _NO_TAGS
-        if self._version >= THROTTLE_VERSION:
-            data += _INT32.pack(0)
-        if self._version >= SESSION_VERSION:
+        first = data = bytearray(self._start.pack(correlation_id))
+        if self.version >= SESSION_VERSION:
             data += _SESSION.pack(response.error, response.session_id)
         parts: Parts = deque()
         size = 0
-        self._add_length(data, len(response.topics))
+        data += self._length(len(response.topics))
         for topic, answers in response.topics.items():
             self._add_topic(data, topic)
-            self._add_length(data, len(answers))
+            data += self._length(len(answers))
             for answer in answers:
                 self._add_partition(data, answer)
                 if answer.spans and answer.served is not None:
                     parts.append(memoryview(data))
                     size += len(data) + answer.size
-                    parts += [FilePart(answer.served, span) for span in answer.spans]
+                    for span in answer.spans:
+                        parts.append(FilePart(answer.served, span))
                     data = bytearray()
                 elif answer.data:
                     data += answer.data
@@ -107,13 +119,13 @@ class FetchFrames:
         _INT32.pack_into(first, 0, size + len(data) - SIZE_BYTES)
         return parts
 
-    def _add_topic(self, data: bytearray, topic: str | UUID) -> None:
-        if isinstance(topic, UUID):
-            data += topic.bytes
+    def _add_topic(self, data: bytearray, topic: TopicKey) -> None:
+        if isinstance(topic, bytes):
+            data += topic
             return
         name = topic.encode()
         if self._flexible:
-            self._add_length(data, len(name))
+            data += self._length(len(name))
         else:
             data += _SHORT_LENGTH.pack(len(name))
         data += name
@@ -122,29 +134,34 @@ class FetchFrames:
         """Add the fields of a partition before its record data."""
         offsets = answer.high_watermark, answer.last_stable_offset, answer.log_start_offset
         data += self._partition.pack(answer.wanted.request.partition, answer.error, *offsets[: self._offsets])
-        if self._version >= STABLE_OFFSET_VERSION:
+        if answer.aborted and self.version >= STABLE_OFFSET_VERSION:
             self._add_aborted(data, answer.aborted)
-        if self._version >= REPLICA_VERSION:
-            data += _NO_REPLICA
-        self._add_length(data, answer.size)
+        elif self.version >= STABLE_OFFSET_VERSION:
+            data += self._unlisted[answer.aborted is not None]
+        data += self._length(answer.size)
 
-    def _add_aborted(self, data: bytearray, aborted: Sequence[tuple[int, int]] | None) -> None:
-        self._add_length(data, None if aborted is None else len(aborted))
-        for transaction in aborted or ():
+    def _add_aborted(self, data: bytearray, aborted: Sequence[tuple[int, int]]) -> None:
+        data += self._length(len(aborted))
+        for transaction in aborted:
             data += _ABORTED.pack(*transaction)
             if self._flexible:
                 data += _NO_TAGS
+        if self.version >= REPLICA_VERSION:
+            data += _NO_REPLICA
 
-    def _add_length(self, data: bytearray, length: int | None) -> None:
-        """Add the length of an array, of bytes or of a compact string. None is the length of a null value."""
+    def _length(self, length: int | None) -> bytes | bytearray:
+        """Return the length of an array, of bytes or of a compact string. None is the length of a null value."""
         if not self._flexible:
-            data += _INT32.pack(-1 if length is None else length)
-            return
+            return _INT32.pack(-1 if length is None else length)
         left = 0 if length is None else length + 1
+        if left <= 0x7F:
+            return _BYTES[left]
+        data = bytearray()
         while left > 0x7F:
             data.append(left & 0x7F | 0x80)
             left >>= 7
         data.append(left)
+        return data
 
 
 def fetch_frames() -> dict[int, FetchFrames]:

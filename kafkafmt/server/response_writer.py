@@ -150,23 +150,24 @@ class ResponseWriter:
 
         A connection stops after MOST_IN_TURN bytes, and at a file that is not local.
         """
+        descriptor = self._open_socket()
         try:
             while parts:
                 part = parts[0]
                 if type(part) is memoryview:
-                    sent = os.write(self._open_socket(), part)
+                    sent = os.write(descriptor, part)
                     if sent < len(part):
                         parts[0] = part[sent:]
                     else:
                         parts.popleft()
-                elif self._in_turn >= MOST_IN_TURN or not self._push_file(part, parts):
+                elif self._in_turn >= MOST_IN_TURN or not self._push_file(part, parts, descriptor):
                     return False
         except BlockingIOError:
             return False
         return True
 
-    def _push_file(self, part: FilePart, parts: Parts) -> bool:
-        """Send bytes of the first of `parts`. Return False if the file is not local."""
+    def _push_file(self, part: FilePart, parts: Parts, descriptor: int) -> bool:
+        """Send bytes of the first of `parts` to the socket. Return False if the file is not local."""
         file = self._open(part)
         try:
             if file.descriptor < 0:
@@ -177,7 +178,7 @@ class ResponseWriter:
                 sent = len(data) if len(data) == part.size else 0
             else:
                 # The kernel sends the bytes directly from the file.
-                sent = os.sendfile(self._open_socket(), file.descriptor, part.position, min(part.size, CHUNK))
+                sent = os.sendfile(descriptor, file.descriptor, part.position, min(part.size, CHUNK))
                 part.position += sent
                 part.size -= sent
                 if not part.size:

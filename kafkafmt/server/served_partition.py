@@ -93,8 +93,8 @@ class ServedPartition(GrowingPartition):
             end = self.high_watermark()
             return max(min(self._stable(end), end), self.log_start_offset)
 
-    def known_offsets(self) -> tuple[int, int | None] | None:
-        """Return the high watermark, and the last stable offset if it is known, without reading files.
+    def known_offsets(self) -> tuple[int, int, int | None] | None:
+        """Return the log start offset, the high watermark, and the last stable offset if it is known. No file is read.
 
         Return None if the high watermark is not known, or if the files may have changed and must be
         read again.
@@ -105,8 +105,9 @@ class ServedPartition(GrowingPartition):
             return None
         if self._settings.at is not None or self._settings.isolation == READ_COMMITTED:
             return None
-        end = max(tail.end, self.log_start_offset)
-        return end, None if transactions is None else min(transactions.last_stable_offset(end), end)
+        start = self.directory.log_start_offset
+        end = max(tail.end, start)
+        return start, end, None if transactions is None else min(transactions.last_stable_offset(end), end)
 
     def leader_epoch(self) -> int:
         """Return the latest leader epoch, or -1 if the checkpoint of leader epochs is missing or damaged."""

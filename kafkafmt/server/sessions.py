@@ -6,10 +6,9 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-from uuid import UUID
 
 from ..protocol import ErrorCode
+from .fetch_request import PartitionRequest, TopicKey, WantedFetch
 
 FINAL_EPOCH = -1
 """Epoch of a request that is not part of a session, or that ends one."""
@@ -18,26 +17,26 @@ INITIAL_EPOCH = 0
 MOST_PARTITIONS = 100_000
 """Largest total number of partitions in all sessions. Each partition takes about 500 bytes of memory."""
 
-Key = tuple[str | UUID, int]
+Key = tuple[TopicKey, int]
 """Name or id of a topic, and number of a partition."""
 
 
-@dataclass
+@dataclass(slots=True)
 class FetchedPartition:
     """A partition that a client reads.
 
     Attributes
     ----------
-    topic : str or uuid.UUID
+    topic : str or bytes
         Name or id of the topic, whichever the client sent.
-    request : FetchRequest.FetchTopic.FetchPartition
+    request : PartitionRequest
         The latest request for the partition.
     sent : tuple of int or None
         High watermark, last stable offset and log start offset of the latest response.
     """
 
-    topic: str | UUID
-    request: Any
+    topic: TopicKey
+    request: PartitionRequest
     sent: tuple[int, int, int] | None = None
 
     @property
@@ -46,7 +45,7 @@ class FetchedPartition:
         return self.topic, self.request.partition
 
 
-@dataclass
+@dataclass(slots=True)
 class FetchSession:
     """The partitions that a client reads in one fetch session. The next request reads the partitions in this order.
 
@@ -78,20 +77,18 @@ class FetchSession:
         if len(self.partitions) > 1 and partition.key in self.partitions:
             self.partitions.move_to_end(partition.key)
 
-    def update(self, request: Any) -> None:
+    def update(self, request: WantedFetch) -> None:
         """Add, change and remove partitions as specified by a fetch request."""
-        for topic in request.topics:
-            name = topic.topic_id if self.by_id else topic.topic
-            for wanted in topic.partitions:
-                known = self.partitions.get((name, wanted.partition))
+        for topic, partitions in request.topics:
+            for wanted in partitions:
+                known = self.partitions.get((topic, wanted.partition))
                 if known is None:
-                    self.partitions[name, wanted.partition] = FetchedPartition(name, wanted)
+                    self.partitions[topic, wanted.partition] = FetchedPartition(topic, wanted)
                 else:
                     known.request = wanted
-        for topic in request.forgotten_topics_data:
-            name = topic.topic_id if self.by_id else topic.topic
-            for number in topic.partitions:
-                self.partitions.pop((name, number), None)
+        for topic, numbers in request.forgotten:
+            for number in numbers:
+                self.partitions.pop((topic, number), None)
 
 
 class FetchSessions:
@@ -110,18 +107,22 @@ class FetchSessions:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._partitions = 0
+        """Total number of partitions in all sessions."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def find(self, request: Any, by_id: bool) -> FetchSession | ErrorCode:
+    def find(self, request: WantedFetch, by_id: bool) -> FetchSession | ErrorCode:
         """Return the fetch session for a request. If the request does not match a session, return an error code.
 
         `by_id` is True if the request names topics by their ids.
         """
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            self._sessions.pop(session_id, None)
+            ended = self._sessions.pop(session_id, None)
+            if ended is not None:
+                self._partitions -= len(ended.partitions)
             session = FetchSession(by_id=by_id)
             session.update(request)
             wanted = epoch == INITIAL_EPOCH and 0 < len(session.partitions) <= MOST_PARTITIONS
@@ -136,11 +137,11 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         found.epoch = found.epoch + 1 if found.epoch < 2**31 - 1 else 1
         found.incremental = True
-        if request.topics:
+        if request.topics or request.forgotten:
+            before = len(found.partitions)
             found.update(request)
+            self._partitions += len(found.partitions) - before
             self._limit()
-        elif request.forgotten_topics_data:
-            found.update(request)
         return found
 
     def _created(self, session: FetchSession) -> FetchSession:
@@ -149,11 +150,12 @@ class FetchSessions:
             session.session_id = random.randint(1, 2**31 - 1)
         session.epoch = 1
         self._sessions[session.session_id] = session
+        self._partitions += len(session.partitions)
         self._limit()
         return session
 
     def _limit(self) -> None:
         """Drop the least recently used sessions if there are too many, or if they have too many partitions."""
-        total = sum(len(session.partitions) for session in self._sessions.values())
-        while len(self._sessions) > self._capacity or (total > MOST_PARTITIONS and len(self._sessions) > 1):
-            total -= len(self._sessions.popitem(last=False)[1].partitions)
+        sessions = self._sessions
+        while len(sessions) > self._capacity or (self._partitions > MOST_PARTITIONS and len(sessions) > 1):
+            self._partitions -= len(sessions.popitem(last=False)[1].partitions)

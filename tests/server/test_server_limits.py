@@ -47,6 +47,7 @@ HOSTILE = {
     "tls hello": bytes.fromhex("16030100c8010000c40303") + bytes(100),
     "only ones": struct.pack(">i", 100) + b"\xff" * 100,
     "too short header": struct.pack(">ih", 2, 3),
+    "fetch without a version": struct.pack(">ihb", 3, 1, 0),
     "unknown api": struct.pack(">ihhih", 10, 999, 0, 1, -1),
     "unknown version": struct.pack(">ihhih", 10, 3, 99, 1, -1),
     "negative version": struct.pack(">ihhih", 10, 1, -1, 1, -1),
