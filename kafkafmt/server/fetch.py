@@ -22,6 +22,8 @@ from .sessions import FetchedPartition, FetchSession, FetchSessions
 
 POLL = 0.1
 """Minimum time in seconds between two checks for new batches while a client waits."""
+MOST_CHECKS = 1000
+"""Largest number of checks per second, for all waiting clients. Each check takes about 0.1 ms."""
 SLOW_POLL_FACTOR = 10
 """Lower limit for the pause between two checks, as a multiple of the duration of a check."""
 MOST_IN_LOOP = 1000
@@ -51,6 +53,8 @@ class FetchApi:
         self.catalog = catalog
         self._limits = catalog.settings.limits
         self.sessions: FetchSessions = FetchSessions(self._limits.max_sessions)
+        self._waiting = 0
+        """Number of clients that wait for new batches."""
 
     def handlers(self) -> Handlers:
         """Return the handler of Fetch."""
@@ -89,17 +93,21 @@ class FetchApi:
         loop = asyncio.get_running_loop()
         changes = [(answer.served, answer.changes) for answer in answers if answer.served is not None]
         pause = POLL
-        while (left := deadline - loop.time()) > 0 and not connection.gone:
-            await asyncio.sleep(min(pause, left))
-            if any(served.changes != before for served, before in changes):
-                return True
-            # Many clients can wait for the same partition. One check of the partition is enough for all of them.
-            due = [(served, before) for served, before in changes if served.seconds_since_check() >= POLL / 2]
-            started = loop.time()
-            if len(due) > 0 and await self.catalog.run(_any_changed, due):
-                return True
-            pause = max(POLL, SLOW_POLL_FACTOR * (loop.time() - started))
-        return False
+        self._waiting += 1
+        try:
+            while (left := deadline - loop.time()) > 0 and not connection.gone:
+                await asyncio.sleep(min(max(pause, self._waiting / MOST_CHECKS), left))
+                if any(served.changes != before for served, before in changes):
+                    return True
+                # Many clients can wait for the same partition. One check of the partition is enough for all of them.
+                due = [(served, before) for served, before in changes if served.seconds_since_check() >= POLL / 2]
+                started = loop.time()
+                if len(due) > 0 and await self.catalog.run(_any_changed, due):
+                    return True
+                pause = max(POLL, SLOW_POLL_FACTOR * (loop.time() - started))
+            return False
+        finally:
+            self._waiting -= 1
 
     def _served(self, wanted: FetchedPartition) -> ServedPartition | None:
         topic = self.catalog.topic_by_key(wanted.topic)

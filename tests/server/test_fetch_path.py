@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import random
@@ -9,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,10 @@ from kafkafmt.log import PartitionLog
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server import connection, growing_partition
 from kafkafmt.server.checked_batches import BatchLists, CheckedBatches, Span
+from kafkafmt.server.fetch import FetchApi
+from kafkafmt.server.fetch_answer import Answer
+from kafkafmt.server.fetch_request import PartitionRequest
+from kafkafmt.server.sessions import FetchedPartition
 from kafkafmt.types import BATCH_DTYPE
 
 Start = Callable[..., kafkafmt.Server]
@@ -331,3 +337,34 @@ def test_changes_are_noticed_between_two_full_checks(
         os.truncate(path, 0)
         time.sleep(2 * growing_partition.CHECK_INTERVAL)
         assert client.fetch("t", 0, 0).high_watermark == 0
+
+
+class CountedPartition:
+    """Stands for a partition that never changes. It counts how often a waiting client compares `changes`."""
+
+    def __init__(self) -> None:
+        self.compared = 0
+
+    @property
+    def changes(self) -> int:
+        self.compared += 1
+        return 0
+
+    def seconds_since_check(self) -> float:
+        return 0.0
+
+
+def test_many_waiting_clients_check_less_often() -> None:
+    served, clients, seconds = CountedPartition(), 500, 1.4
+    api = FetchApi(SimpleNamespace(settings=SimpleNamespace(limits=ServerLimits())))  # type: ignore[arg-type]
+    answer = Answer(FetchedPartition("t", PartitionRequest(0, -1, 0, 1)), served)  # type: ignore[arg-type]
+
+    async def wait() -> None:
+        deadline = asyncio.get_running_loop().time() + seconds
+        gone: Any = SimpleNamespace(gone=False)
+        changed = await asyncio.gather(*(api.changed([answer], deadline, gone) for _ in range(clients)))
+        assert changed == [False] * clients
+
+    asyncio.run(wait())
+    # With a check of each client every 0.1 s, there would be 7,000 checks.
+    assert clients <= served.compared <= clients * 4
