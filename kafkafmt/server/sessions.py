@@ -15,7 +15,7 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 """Epoch of a request that asks for a new session."""
 MOST_PARTITIONS = 100_000
-"""Largest total number of partitions in all sessions. Each partition takes about 500 bytes of memory."""
+"""Largest number of partitions in one session, and in all sessions together. Each takes about 500 bytes of memory."""
 
 Key = tuple[TopicKey, int]
 """Name or id of a topic, and number of a partition."""
@@ -120,9 +120,7 @@ class FetchSessions:
         """
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            ended = self._sessions.pop(session_id, None)
-            if ended is not None:
-                self._partitions -= len(ended.partitions)
+            self._drop(session_id)
             session = FetchSession(by_id=by_id)
             session.update(request)
             wanted = epoch == INITIAL_EPOCH and 0 < len(session.partitions) <= MOST_PARTITIONS
@@ -141,6 +139,9 @@ class FetchSessions:
             before = len(found.partitions)
             found.update(request)
             self._partitions += len(found.partitions) - before
+            if len(found.partitions) > MOST_PARTITIONS:
+                self._drop(session_id)
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client then sends its next request without a session
             self._limit()
         return found
 
@@ -154,8 +155,14 @@ class FetchSessions:
         self._limit()
         return session
 
+    def _drop(self, session_id: int) -> None:
+        """Remove a session, if it exists."""
+        ended = self._sessions.pop(session_id, None)
+        if ended is not None:
+            self._partitions -= len(ended.partitions)
+
     def _limit(self) -> None:
         """Drop the least recently used sessions if there are too many, or if they have too many partitions."""
         sessions = self._sessions
         while len(sessions) > self._capacity or (self._partitions > MOST_PARTITIONS and len(sessions) > 1):
-            self._partitions -= len(sessions.popitem(last=False)[1].partitions)
+            self._drop(next(iter(sessions)))
