@@ -1,6 +1,6 @@
 """Compare reading a topic from `kafkafmt serve` with reading it from a real broker, with the same clients.
 
-    python benchmarks/serve_clients.py [--topics none lz4] [--clients librdkafka java kcat] [--rounds 3] [--warm-ups 3]
+    python benchmarks/serve_clients.py [--topics none lz4] [--clients librdkafka java kcat] [--rounds 3] [--warm-ups 3] [--floor]
 
 The broker and the server read the same directory, and take turns. The broker has its default
 settings, and the flags of the JVM that `kafka-server-start.sh` sets. Each client first reads the topic
@@ -11,6 +11,9 @@ The server is measured twice in each round: `first` is a new process, which chec
 batch, and `again` is the next read of the same process. The CPU time is that of the whole process
 of the broker or the server, in user and kernel mode. The time of the client is measured inside the
 client, from the start of its consumer to its last record.
+
+With --floor, each client also reads the topic from `serve_floor.py`. Its CPU time is the least that a
+Python program needs to send the bytes (`floor`), or to check and send them (`floor+crc`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -101,20 +105,28 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-@contextmanager
-def served(directory: Path, topic: str) -> Iterator[tuple[str, int]]:
-    """Run `kafkafmt serve`, and yield its address and its process id."""
+def serve_command(directory: Path, topic: str) -> list[str]:
+    """Return the command that runs `kafkafmt serve`."""
     command = [sys.executable, "-m", "kafkafmt", "serve", str(directory), "-t", topic, "--listen", "127.0.0.1:0"]
+    return [*command, "--format", "json"]
+
+
+def floor_command(directory: Path, topic: str) -> list[str]:
+    """Return the command that runs `serve_floor.py`."""
+    return [sys.executable, str(ROOT / "benchmarks" / "serve_floor.py"), str(directory), topic]
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Run a server, and yield its address and its process id."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [*command, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)
     try:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
         yield f"{ready['host']}:{ready['port']}", process.pid
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGINT)
         process.wait()
 
 
@@ -125,22 +137,27 @@ def measure(client: str, address: str, pid: int, topic: str, records: int) -> tu
     return seconds, cpu_seconds(pid) - before
 
 
-def compare(broker: Broker, directory: Path, topic: str, client: str, rounds: int, warm_ups: int) -> None:
+def compare(broker: Broker, directory: Path, topic: str, client: str, rounds: int, warm_ups: int, floor: bool) -> None:
     """Measure the broker and the server in turns, and print each round, the medians and the ratios."""
     records = topics.TOPICS[topic].count(1 << 30)
     found: dict[str, list[tuple[float, float]]] = {"broker": [], "first": [], "again": []}
+    floors = {"floor": [], "floor+crc": ["--check"]} if floor else {}
+    found |= {name: [] for name in floors}
     for _ in range(warm_ups):
         measure(client, broker.bootstrap, broker.pid, topic, records)
     for _ in range(rounds):
         found["broker"].append(measure(client, broker.bootstrap, broker.pid, topic, records))
-        with served(directory, topic) as (address, pid):
+        with running(serve_command(directory, topic)) as (address, pid):
             found["first"].append(measure(client, address, pid, topic, records))
             found["again"].append(measure(client, address, pid, topic, records))
+        for name, flags in floors.items():
+            with running([*floor_command(directory, topic), *flags]) as (address, pid):
+                found[name].append(measure(client, address, pid, topic, records))
     for name, values in found.items():
         rows = "  ".join(f"{seconds:5.2f}/{cpu:4.2f}" for seconds, cpu in values)
         speed = spread([b[0] / s[0] for b, s in zip(found["broker"], values, strict=True)])
         cpu = spread([s[1] / b[1] for b, s in zip(found["broker"], values, strict=True)])
-        print(f"{topic:8} {client:10} {name:6}  {rows}   speed {speed}  CPU {cpu}", flush=True)
+        print(f"{topic:8} {client:10} {name:9}  {rows}   speed {speed}  CPU {cpu}", flush=True)
 
 
 def spread(ratios: list[float]) -> str:
@@ -156,6 +173,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--clients", nargs="+", default=["librdkafka", "java"], choices=list(CLIENTS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-ups", type=int, default=3)
+    parser.add_argument("--floor", action="store_true", help="also measure serve_floor.py")
     options = parser.parse_args(argv)
     directories = topics.ensure(*options.topics)
     home = topics.folder()
@@ -165,7 +183,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     with Broker(home, BROKER_SETTINGS, jvm=BROKER_JVM) as broker:
         for topic in options.topics:
             for client in options.clients:
-                compare(broker, directories[topic].parent, topic, client, options.rounds, options.warm_ups)
+                compare(
+                    broker, directories[topic].parent, topic, client, options.rounds, options.warm_ups, options.floor
+                )
 
 
 if __name__ == "__main__":
