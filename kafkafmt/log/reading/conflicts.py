@@ -36,17 +36,20 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
     if int(first[0]) < lower or (last < first).any() or (len(first) > 1 and (first[1:] <= last[:-1]).any()):
         return False
-    # Usually, all offsets are close to `lower`. In this case, the slower check `_adrift` is not needed.
-    near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET
-    return (near or not _adrift(parts, lower).any()) and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
+    # If an offset is far from `lower`, `believable` must check the gaps inside the ranges.
+    near = int(last[-1]) - (lower or int(first[0])) <= MAX_RELATIVE_OFFSET
+    return near and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     """Return a mask that is True for each range of batches with an implausible base offset.
 
-    The base offset of a range of batches is implausible if all of these conditions are met: the
-    range is a single batch, damaged bytes directly precede this batch, and the distance to the last
-    offset of the previous range exceeds the largest offset range of a segment.
+    The base offset of a range of batches is implausible if all of these conditions are met:
+
+    - The range is a single batch.
+    - It is the last batch of the segment, or damaged bytes directly precede it.
+    - The distance to the last offset of the previous range exceeds the largest offset range of a
+      segment. A broker writes such a batch to a new segment.
 
     If `lower` is 0, the file can be an excerpt of a segment, so its first batch can have any base
     offset. Therefore, the mask is always False for the first range of batches.
@@ -59,7 +62,9 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
         far[:1] = False
     if not far.any():  # usually, no difference is this large
         return far
-    adrift: npt.NDArray[np.bool_] = far & (runs.batches == 1) & parts.after_bad()
+    unsure = parts.after_bad()
+    unsure[-1:] = True
+    adrift: npt.NDArray[np.bool_] = far & (runs.batches == 1) & unsure
     return adrift
 
 

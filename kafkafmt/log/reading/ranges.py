@@ -19,6 +19,7 @@ from ...constants import (
     MAGIC_AT,
     MAGIC_V2,
     MAX_OFFSET,
+    MAX_RELATIVE_OFFSET,
     MIN_LEGACY_LENGTH,
 )
 from ...errors import KafkaFormatError, StructureError, TruncatedError
@@ -142,6 +143,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
                 part.first_offset < max(expected, walker.base_offset)
                 or not (follows or gaps)
                 or part.last_offset == MAX_OFFSET
+                or part.last_offset - (expected or part.first_offset) > MAX_RELATIVE_OFFSET
             ):
                 return None
             if runs and part.end - runs[-1].position <= walker.run_bytes:

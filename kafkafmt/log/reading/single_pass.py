@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..._backend import core
-from ...constants import MAGIC_V2, NO_END
+from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
 from ..format.file_view import FileView, aligned_buffer
 from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Range, Stretch, divide, first_offset_at, whole_segment
@@ -221,6 +221,7 @@ class SinglePass:
             or (rows["last_offset_delta"] < 0).any()
             or int(rows["size"].max()) > self._max_batch_bytes
             or ((first[1:] != last[:-1] + 1) if dense else (first[1:] <= last[:-1])).any()
+            or (int(last[-1]) - (expected or int(first[0])) > MAX_RELATIVE_OFFSET)
             or (found.start.indexed and not (found.after_start < int(first[0]) and int(last[0]) <= found.start.upto))
         ):
             return None

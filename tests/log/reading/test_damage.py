@@ -11,8 +11,10 @@ import pytest
 from building import batch, message, mutate, record, repair_crc, varint
 from reports import verify_partition
 
+from kafkafmt.constants import NO_END
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading import segment_tables
+from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.reading.read_limits import ReadLimits
 
 PER_BATCH = 5
@@ -294,6 +296,28 @@ def test_batch_whose_offset_fits_neither_neighbour_is_damage(tmp_path: Path, bas
     assert offsets(log) == without(victim)
     assert spans(log) == [(*place_of(parts, victim), victim * 5, victim * 5 + 4)]
     assert verify_partition(log)["records"] == 50
+
+
+@pytest.mark.parametrize("base", [2**31 + 50, 10**15, 2**62])
+@pytest.mark.parametrize("cleaned", [False, True])
+@pytest.mark.parametrize("first", [0, 7])
+def test_last_batch_whose_offset_is_in_no_segment_is_damage(
+    tmp_path: Path, base: int, cleaned: bool, first: int
+) -> None:
+    parts = ten_batches()
+    parts[9] = mutate(parts[9], 0, base.to_bytes(8, "big"))
+    if cleaned:
+        (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 50\n")
+    write(tmp_path, (5 * first, b"".join(parts[first:])))
+    log = PartitionLog(discover([tmp_path]).partitions[0])
+    assert log.directory.cleaned == cleaned
+    expected = list(range(5 * first, 45))
+    assert offsets(log) == expected
+    assert spans(log) == [(*place_of(parts[first:], 9 - first), 45, None)]
+    for start, end in ((44, base), (base, base + 1), (40, None), (0, base + 5)):
+        interval = OffsetInterval(start, NO_END if end is None else end)
+        read = PartitionLog(log.directory).records(interval, on_damage=lambda _: None)
+        assert [r.offset for r in read] == [o for o in expected if o >= start]
 
 
 @pytest.mark.parametrize("base", [10**15, 12, 2**62 + 5])
