@@ -382,7 +382,11 @@ class PartitionCopy:
             )
         except StructureError:
             kept = []
-        return within(trusted_epochs([e for e in kept if e[1] <= end], self.state.epoch_runs), start, end)
+        # In a checkpoint, the first epoch starts at the log start offset, although its batches can start earlier.
+        runs = self.state.epoch_runs
+        below = sum(first <= start for _, first, _ in runs)
+        runs = [(epoch, max(first, start), max(last, start)) for epoch, first, last in runs[max(below - 1, 0) :]]
+        return within(trusted_epochs([e for e in kept if e[1] <= end], runs), start, end)
 
     def _copy_unchanged_files(self) -> None:
         """Copy `partition.metadata`.

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from building import mutate, split
+from building import batch, mutate, record, split
 from salvaging import corrupt, data, partition
 
 import kafkafmt
@@ -109,6 +109,16 @@ def test_producer_of_lost_batches_stays_in_all_later_snapshots(tmp_path: Path) -
     for offset in (4, 6, 7):
         producers = read_snapshot(first[f"t-0/{offset:020}.snapshot"])
         assert [p.producer_id for p in producers] == [7, 8, 9]
+
+
+def test_epochs_of_a_log_that_starts_inside_a_batch_are_final(tmp_path: Path) -> None:
+    """Epoch 2 begins in a gap, so only the checkpoint contains its first offset."""
+    many = batch([record(i, value=b"v") for i in range(5)], leader_epoch=1)
+    partition(tmp_path / "in", many, data(9, leader_epoch=2))
+    (tmp_path / "in" / "t-0" / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n2 7\n")
+    (tmp_path / "in" / "log-start-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    first = assert_copy_is_final(tmp_path / "in", tmp_path)
+    assert first["t-0/leader-epoch-checkpoint"] == b"0\n2\n1 3\n2 7\n"
 
 
 def test_epochs_of_a_log_whose_end_is_lost_are_final(tmp_path: Path) -> None:
