@@ -87,6 +87,15 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     return entry.second
 
 
+def indexed_offset(segment: SegmentFile, view: FileView, offset: int) -> int:
+    """Return the largest offset in the offset index that is at most `offset`. If there is none, return -1."""
+    if segment.base_offset is None or offset < segment.base_offset:
+        return -1
+    value = min(offset - segment.base_offset, MAX_RELATIVE_OFFSET)
+    entry, _ = _around(segment.sibling(".index"), OFFSET_ENTRY, value, view)
+    return -1 if entry is None else segment.base_offset + entry.first
+
+
 def last_position_below(segment: SegmentFile, view: FileView, offset: int) -> int:
     """Return the position in the last entry of the offset index whose offset is below `offset`.
 

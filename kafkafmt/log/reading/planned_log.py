@@ -19,7 +19,7 @@ from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs
 from .events import Events
-from .index_lookup import last_position_below, position_before
+from .index_lookup import indexed_offset, last_position_below, position_before
 from .index_ranges import Stretch, last_border
 from .missing import check_retention
 from .models import Damage
@@ -306,6 +306,9 @@ class PlannedLog:
                 if position == 0 and end == NO_END:
                     return None
                 extents = sound_runs(walker, position, start if position else base, end, gaps=compacted)
+                if extents and position and extents[-1].last_offset < start:
+                    if extents[-1].last_offset < indexed_offset(segment, view, start):
+                        return None  # the batches that the index describes are missing
                 if extents and compacted:
                     last = extents[-1]
                     if last_position_below(segment, view, max(end, last.last_offset)) >= last.end:

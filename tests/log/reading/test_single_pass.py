@@ -173,6 +173,15 @@ def test_range_of_a_compacted_log_contains_batches_that_are_out_of_place(
         assert found == [r for r in whole if start <= r[0] < end]
 
 
+def test_last_batch_with_a_lowered_offset_is_damage_of_the_offsets_after_the_index(tmp_path: Path) -> None:
+    batches = numbered(40)
+    write_segment(tmp_path / "t-0", [*batches[:39], struct.pack(">q", 0) + batches[39][8:]], indexed=batches)
+    for start in (39, 40, 100):
+        (found, damaged, _), log = read(only(tmp_path / "t-0"), planned=False, start=start)
+        assert (found, [(d.first_offset, d.last_offset) for d in damaged]) == ([], [(39, None)])
+        assert log.next_offset == 39
+
+
 def read_in_tasks(folder: Path, cuts: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
     """Return the offsets and the damage that tasks deliver for the bytes between the given batches of `numbered`."""
     offsets: list[int] = []
