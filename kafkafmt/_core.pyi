@@ -31,6 +31,7 @@ from .types import (
     Buffer,
     ByteArray,
     HeaderSpans,
+    IndexState,
     IntArray,
     LengthArray,
     RecordColumns,
@@ -525,6 +526,95 @@ def combine_batches(
         - number of items of `cut_before` that are at or before the first row of the extent
     runs_before : int64 array of m items
         Receives the number of extents that begin before each row in `cut_before`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def index_batches(
+    table: BatchTable, position: int, interval: int, state: IndexState
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]], IndexState]:
+    """Return the index entries that a broker writes for batches which it appends to a segment one by one.
+
+    Parameters
+    ----------
+    table : array of BATCH_DTYPE
+        The batches.
+    position : int
+        Position of the buffer in the file. The positions in `table` are relative to the buffer.
+    interval : int
+        A batch gets an entry if it starts more than `interval` bytes after the previous batch with
+        an entry.
+    state : tuple of four int
+        The state before the batches. See `types.IndexState`.
+
+    Returns
+    -------
+    offset_entries : list of (int, int)
+        Entries of the offset index: last offset and file position of a batch.
+    time_entries : list of (int, int)
+        Entries of the time index: the largest timestamp, and the last offset of its batch. An entry
+        is written together with an entry of the offset index, if its timestamp is larger than that of
+        the previous entry of the time index.
+    state : tuple of four int
+        The state after the batches.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def match_index_entries(
+    table: BatchTable,
+    position: int,
+    expected: int,
+    largest: int,
+    offsets: IntArray,
+    positions: IntArray,
+    matches: IntArray,
+    time_offsets: IntArray,
+    time_matches: IntArray,
+) -> tuple[int, int]:
+    """Find the batches to which the entries of an offset index and of a time index refer.
+
+    Only the columns of entries that refer to one of the batches are written.
+
+    Parameters
+    ----------
+    table : array of BATCH_DTYPE
+        Batches in the order of their offsets. A batch can be out of place in the file.
+    position : int
+        Position of the buffer in the file. The positions in `table` are relative to the buffer.
+    expected : int
+        Lowest offset that the first batch can have.
+    largest : int
+        Largest timestamp of all batches before the table.
+    offsets, positions : int64 arrays of n items
+        The entries of the offset index, in ascending order.
+    matches : int64 array of shape (3, n)
+        For each entry of the offset index:
+
+        - the lowest offset that the batch at the position of the entry can have
+        - the last offset of the batch at the position of the entry
+        - the position of the batch whose last offset is the offset of the entry
+    time_offsets : int64 array of m items
+        The offsets of the entries of the time index, in ascending order.
+    time_matches : int64 array of shape (3, m)
+        For each entry of the time index:
+
+        - the maximum timestamp of the batch that contains the offset of the entry
+        - the largest timestamp of all batches up to this batch
+        - 1 if this batch has magic 0. Otherwise, the item is not written.
+
+    Returns
+    -------
+    expected : int
+        The offset after the last batch, or 2**63 - 1 if this offset is larger.
+    largest : int
+        The largest timestamp of all batches up to the last one.
 
     Raises
     ------

@@ -110,6 +110,15 @@ class BatchSummary(NamedTuple):
         Whether any batch has a negative last offset delta.
     lowest, highest : int
         Smallest and largest base offset. If there are no batches, 2**63 - 1 and -2**63.
+    lowest_epoch, highest_epoch : int
+        Smallest and largest leader epoch. If there are no batches, 2**31 - 1 and -2**31.
+    offsets : int
+        Number of offsets in the offset ranges of all batches. A wrapper message counts as one offset.
+    increasing : bool
+        Whether the offset range of each batch is above the offset range of the previous batch.
+    dense : bool
+        Whether no offset is missing between the batches, and the counts of all batches add up to
+        the number of offsets.
     """
 
     wrappers: bool
@@ -123,6 +132,18 @@ class BatchSummary(NamedTuple):
     negative_delta: bool
     lowest: int
     highest: int
+    lowest_epoch: int
+    highest_epoch: int
+    offsets: int
+    increasing: bool
+    dense: bool
+
+
+IndexState = tuple[int, int, int, int]
+"""State of a segment whose indexes are built: position of the batch with the last entry in the offset
+index, largest timestamp of all batches, last offset of the batch with this timestamp, and timestamp of the
+last entry in the time index.
+"""
 
 
 class SearchWindow(NamedTuple):

@@ -3,16 +3,33 @@
 # Most segments have so few batches that one loop is faster than a dozen calls of NumPy.
 
 
+cdef inline int64_t last_offset_of(const Batch* row) noexcept nogil:
+    """Return the last offset of a batch, as types.last_offsets() computes it."""
+    cdef int64_t delta = max(row.last_offset_delta, 0)
+    return INT64_MAX if row.base_offset > INT64_MAX - delta else row.base_offset + delta
+
+
 def summarize_batches(rows):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(rows), i
     cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
     cdef bint wrappers = False, producers = False, negative_delta = False
     cdef int64_t records = 0, low = NO_TIMESTAMP, high = NO_TIMESTAMP, lowest = INT64_MAX, highest = INT64_MIN
+    cdef int64_t last = 0, previous = 0, counted = 0, offsets = 0
+    cdef int32_t lowest_epoch = MAX_INT32, highest_epoch = -MAX_INT32 - 1
+    cdef bint increasing = True, dense = True
     cdef uint32_t attributes = 0, codecs = 0, magics = 0
     cdef const Batch* row
     for i in range(n):
         row = &batches[i]
+        last = last_offset_of(row)
+        increasing = increasing and (i == 0 or previous < row.base_offset)
+        dense = dense and (i == 0 or (previous < INT64_MAX and row.base_offset == previous + 1))
+        counted += row.count
+        offsets += <int64_t>max(row.last_offset_delta, 0) + 1
+        previous = last
+        lowest_epoch = min(lowest_epoch, row.leader_epoch)
+        highest_epoch = max(highest_epoch, row.leader_epoch)
         wrappers |= row.count < 0 and row.magic < MAGIC_V2
         producers |= row.producer_id != NO_PRODUCER_ID
         negative_delta |= row.last_offset_delta < 0
@@ -25,7 +42,9 @@ def summarize_batches(rows):
         high = max(high, row.max_timestamp)
         if row.base_timestamp >= 0 and not row.attributes & DELETE_HORIZON_BIT:
             low = row.base_timestamp if low < 0 else min(low, row.base_timestamp)
-    return BatchSummary(wrappers, records, attributes, codecs, magics, low, high, producers, negative_delta, lowest, highest)
+    dense = dense and (n == 0 or <uint64_t>counted == <uint64_t>last - <uint64_t>batches[0].base_offset + 1)
+    return BatchSummary(wrappers, records, attributes, codecs, magics, low, high, producers, negative_delta, lowest, highest,
+                        lowest_epoch, highest_epoch, offsets, increasing, dense)
 
 
 cdef inline bint contains(const int64_t* values, Py_ssize_t n, int64_t value) noexcept nogil:
@@ -38,12 +57,6 @@ cdef inline bint contains(const int64_t* values, Py_ssize_t n, int64_t value) no
         else:
             high = middle
     return low < n and values[low] == value
-
-
-cdef inline int64_t last_offset_of(const Batch* row) noexcept nogil:
-    """Return the last offset of a batch, as types.last_offsets() computes it."""
-    cdef int64_t delta = max(row.last_offset_delta, 0)
-    return INT64_MAX if row.base_offset > INT64_MAX - delta else row.base_offset + delta
 
 
 def combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, runs, runs_before):

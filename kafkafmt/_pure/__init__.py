@@ -14,6 +14,7 @@ from .find import find_batch, find_batches, scan_extents
 from .find_spans import find_spans
 from .format import format_records
 from .gather import gather, total_length
+from .index import index_batches, match_index_entries
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
@@ -43,9 +44,11 @@ __all__ = [
     "format_records",
     "gather",
     "heaviest_chain",
+    "index_batches",
     "look_at_payload",
     "make_records",
     "make_values",
+    "match_index_entries",
     "message_offsets",
     "murmur2",
     "murmur2_spans",

@@ -20,6 +20,9 @@ from ..types import BatchSummary, BatchTable, IntArray, last_offsets
 def summarize_batches(rows: BatchTable) -> BatchSummary:
     attributes, base_timestamps = rows["attributes"], rows["base_timestamp"]
     starts = base_timestamps[((attributes & DELETE_HORIZON_BIT) == 0) & (base_timestamps >= 0)]
+    firsts, lasts, epochs = rows["base_offset"], last_offsets(rows), rows["leader_epoch"]
+    adjacent = bool(((lasts[:-1] < MAX_OFFSET) & (firsts[1:] == lasts[:-1] + 1)).all())
+    span = int(lasts[-1]) - int(firsts[0]) + 1 if len(rows) else 0
     return BatchSummary(
         wrappers=bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()),
         records=int(np.maximum(rows["count"], 0).sum(dtype=np.int64)),
@@ -32,6 +35,11 @@ def summarize_batches(rows: BatchTable) -> BatchSummary:
         negative_delta=bool((rows["last_offset_delta"] < 0).any()),
         lowest=int(rows["base_offset"].min(initial=MAX_OFFSET)),
         highest=int(rows["base_offset"].max(initial=MIN_OFFSET)),
+        lowest_epoch=int(epochs.min(initial=np.iinfo(np.int32).max)),
+        highest_epoch=int(epochs.max(initial=np.iinfo(np.int32).min)),
+        offsets=len(rows) + int(np.maximum(rows["last_offset_delta"], 0).sum(dtype=np.int64)),
+        increasing=bool((lasts[:-1] < firsts[1:]).all()),
+        dense=adjacent and int(rows["count"].sum(dtype=np.int64)) == span,
     )
 
 

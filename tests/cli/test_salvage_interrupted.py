@@ -156,13 +156,13 @@ def run_with(source: Path, output: Path, patch: str, *flags: str) -> subprocess.
 
 FAILING_PARTITION = """
 import errno, os
-from kafkafmt.log.auditing import salvage_copy as copying
-real = copying.read_through
-def failing(view, *args, **options):
-    if view.path.parent.name == "t-3":
-        raise OSError(errno.EIO, os.strerror(errno.EIO), str(view.path))
-    return real(view, *args, **options)
-copying.read_through = failing
+from kafkafmt.log.auditing.salvage_copy import PartitionCopy
+real = PartitionCopy._write_indexes
+def failing(self, *args):
+    if self.source.name == "t-3":
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(self.source))
+    return real(self, *args)
+PartitionCopy._write_indexes = failing
 """
 FULL_DISK = """
 import errno, os

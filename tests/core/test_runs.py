@@ -7,29 +7,11 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from random_tables import BASES, random_table
 
 from kafkafmt import _pure
 from kafkafmt.constants import MAX_OFFSET, MIN_OFFSET
 from kafkafmt.types import BATCH_DTYPE, BatchSummary, BatchTable
-
-BASES = (0, 1, 2, 3, 5, 8, 100, 2**40, MAX_OFFSET - 3, MAX_OFFSET, -1, MIN_OFFSET)
-
-
-def random_table(chance: Random, rows: int) -> BatchTable:
-    table, position, offset = np.zeros(rows, BATCH_DTYPE), chance.randrange(100), chance.choice(BASES)
-    for row in table:
-        row["position"], row["size"] = position, chance.randint(22, 200)
-        position += int(row["size"]) + chance.choice((0, 0, 0, 60))
-        row["base_offset"] = offset if chance.random() < 0.8 else chance.choice(BASES)
-        row["last_offset_delta"] = chance.choice((0, 0, 1, 4, -1, 2**31 - 1))
-        row["count"] = chance.choice((1, 1, 2, 5, 0, -1))
-        row["magic"] = chance.choice((2, 2, 2, 1, 0))
-        row["attributes"] = chance.choice((0, 0, 0, 1, 4, 7, 0x10, 0x20, 0x30, 0x40, -1))
-        row["base_timestamp"] = chance.choice((-1, 0, 5, 1_700_000_000_000))
-        row["max_timestamp"] = chance.choice((-1, 0, 5, 1_700_000_000_000, -7))
-        row["producer_id"] = chance.choice((-1, -1, -1, 0, 9))
-        offset = min(int(row["base_offset"]) + max(int(row["last_offset_delta"]), 0) + 1, MAX_OFFSET)
-    return table
 
 
 def combined(each: ModuleType, chance: Random, table: BatchTable) -> tuple[int, list[list[int]], list[int]]:
@@ -52,7 +34,8 @@ def test_both_cores_summarize_and_combine_batches_alike(native: ModuleType, seed
 
 
 def test_summary_of_an_empty_table(core: ModuleType) -> None:
-    expected = BatchSummary(False, 0, 0, 0, 0, -1, -1, False, False, MAX_OFFSET, MIN_OFFSET)
+    least = (MAX_OFFSET, MIN_OFFSET, 2**31 - 1, -(2**31), 0, True, True)
+    expected = BatchSummary(False, 0, 0, 0, 0, -1, -1, False, False, *least)
     assert core.summarize_batches(np.empty(0, BATCH_DTYPE)) == expected
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...constants import MAX_OFFSET
+from ..._backend import core
+from ...constants import CONTROL_BIT, MAX_OFFSET
 from ...errors import StructureError
-from ...types import BatchTable, Buffer, last_offsets
+from ...types import BatchSummary, BatchTable, Buffer, last_offset, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import (
     HIGH_WATERMARKS,
@@ -18,6 +19,7 @@ from ..format.checkpoints import (
     read_partition_metadata,
 )
 from ..format.names import base_offset_of
+from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Finding
 from ..reading.partition import PartitionLog
@@ -55,9 +57,10 @@ class PartitionAudit:
         epochs = self._read_epochs()
         bases = sorted(b for n in self._names if (b := base_offset_of(n)) is not None)
         whole = bool(bases) and [s.base_offset for s in log.segments] == bases
-        self._states = StateAudit(log.segments, self._names, epochs, log.max_batch_bytes) if whole else None
+        self._states = StateAudit(log.segments, self._names, epochs) if whole else None
         if self._states and log.directory.cleaned:
             self._states.incomplete()
+        self._reader = marker_reader(log.max_batch_bytes)
         self._indexes: IndexAudit | None = None
         self._expected: int | None = None
 
@@ -79,7 +82,11 @@ class PartitionAudit:
         """Read the index files of a segment, before its batches are added."""
         if self._states:
             self._states.open(segment)
-        self._indexes = None if segment.base_offset is None else IndexAudit(segment, segment.base_offset, self._listed)
+        self._indexes = None
+        if segment.base_offset is not None and (
+            segment.sibling_name(".index") in self._listed or segment.sibling_name(".timeindex") in self._listed
+        ):
+            self._indexes = IndexAudit(segment, segment.base_offset, self._listed)
         self._before = self._expected
         if self._states:
             self._states.mark()
@@ -92,7 +99,14 @@ class PartitionAudit:
         if self._indexes:
             self._indexes.begin()
 
-    def add(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
+    def add_part(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
+        """Add batches like `add`, and read the transaction markers in `buffer`, which contains the batches."""
+        control = table[(table["attributes"] & CONTROL_BIT) != 0]
+        self.add(segment, position, table, core.summarize_batches(table), read_markers(self._reader, buffer, control))
+
+    def add(
+        self, segment: SegmentFile, position: int, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]
+    ) -> None:
         """Add batches in offset order, given as a table of their headers.
 
         Parameters
@@ -100,40 +114,47 @@ class PartitionAudit:
         segment : SegmentFile
             The segment that contains the batches.
         position : int
-            File position of the first byte of `buffer`.
-        buffer : bytes-like
-            The bytes of the batches.
+            File position to which the positions in `table` are relative.
         table : BatchTable
-            The batch headers, with positions relative to `buffer`.
+            The batch headers.
+        found : BatchSummary
+            A summary of `table`.
+        markers : dict of int to Marker
+            Maps the offset of each control batch to its transaction marker.
         """
-        if self._states and self._states.complete and len(table) > 1:
+        if self._states and self._states.complete and len(table) > 1 and not found.dense:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
             # Split the batches at the first gap, because not all producer states can be checked after a gap.
             if len(gaps):
                 n = int(gaps[0]) + 1
-                self._add(segment, position, buffer, table[:n])
+                self._add(segment, position, table[:n], core.summarize_batches(table[:n]), markers)
                 table = table[n:]
-        self._add(segment, position, buffer, table)
+                found = core.summarize_batches(table)
+        self._add(segment, position, table, found, markers)
 
-    def _add(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
-        first, last = (
-            int(table["base_offset"][0]),
-            int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0),
-        )
+    def _add(
+        self, segment: SegmentFile, position: int, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]
+    ) -> None:
+        first, last = int(table["base_offset"][0]), last_offset(table[-1])
         if self._expected is None:
             self._expected = first if segment.base_offset is None else segment.base_offset
-        if self._states and (first != self._expected or table["count"].sum() != last - first + 1):
+        if self._states and (first != self._expected or not found.dense):
             self._states.incomplete()
         self._expected = last + 1
         if self._indexes:
             self._indexes.add(table, position)
         if self._states:
-            self._states.add(segment, buffer, table)
+            self._states.add(segment, table, last, found, markers)
 
     def close(self, plan: SegmentPlan) -> None:
         """Compare the indexes of a segment with its batches. Call this after `add` has received all valid batches."""
-        if self._states and len(plan.damaged) and not DamageColumns.of(plan.damaged).empty.all():
+        if (
+            self._states
+            and self._states.complete
+            and len(plan.damaged)
+            and not DamageColumns.of(plan.damaged).empty.all()
+        ):
             self._states.incomplete()
         if not len(plan.extents):
             if self._states and self._expected is not None and self._expected != plan.segment.base_offset:
@@ -174,6 +195,6 @@ class PartitionAudit:
                 continue
             for segment in self._log.segments:
                 name = segment.sibling_name(suffix)
-                if segment.base_offset is not None and segment.size and name not in self._listed:
+                if segment.base_offset is not None and name not in self._listed and segment.size:
                     found.append(Finding(name, "index_missing", f"the file is missing; {meaning}"))
         return found

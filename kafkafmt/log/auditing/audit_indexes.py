@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...constants import MAGIC_V0, MAGIC_V2
+from ..._backend import core
 from ...errors import StructureError
-from ...types import BatchTable, last_offset, last_offsets
+from ...types import BatchTable, last_offset
 from ..format import file_view, files
 from ..format.index_entries import (
     OFFSET_ENTRY,
@@ -43,6 +43,7 @@ from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
 
+FEW_ENTRIES = 32
 MANY = np.iinfo(np.int64).max
 NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64)
 
@@ -112,18 +113,11 @@ class IndexAudit:
         self._empty = not (len(self._offset) or len(self._time))
         if self._empty:
             return
-        n = len(self._offset)
-        # `_first_of`: for each offset index entry, the lowest possible offset of the batch at the entry's position.
-        # `_last_at[i]` is the last offset of the batch whose file position is in offset index entry i.
-        self._first_of = np.full(n, MANY)
-        self._last_at = np.full(n, -1)
-        # `_last_of[i]` is the position of the batch whose last offset is the offset in offset index entry i.
-        self._last_of = np.full(n, -1)
-        # `_timestamp_of`: the maximum timestamp of the batch to which each time index entry refers.
-        # `_largest_upto[i]` is the largest timestamp of all batches up to the batch to which time index entry i refers.
-        self._timestamp_of = np.full(len(self._time), -2)
-        self._largest_upto = np.full(len(self._time), -2)
-        self._untimed = np.zeros(len(self._time), bool)
+        # See `core.match_index_entries`. MANY, -1 and -2 mean that no batch was found.
+        self._matches = np.full((3, len(self._offset)), -1)
+        self._matches[0] = MANY
+        self._time_matches = np.full((3, len(self._time)), -2)
+        self._time_matches[2] = 0
 
     def add(self, table: BatchTable, position: int) -> None:
         """Add batches of the segment, given as a table of their headers.
@@ -138,75 +132,90 @@ class IndexAudit:
         if self._empty:
             self._expected = last_offset(table[-1]) + 1
             return
-        starts = table["position"] + position
-        lasts = last_offsets(table)
-        offsets, positions = self._offset.columns
-        here = _between(positions, int(starts[0]), int(starts[-1]))
-        at = np.searchsorted(starts, positions[here])
-        hit = starts[at] == positions[here]
-        firsts = np.concatenate(([self._expected], lasts[:-1] + 1))
-        self._first_of[here] = np.where(hit, firsts[at], self._first_of[here])
-        self._last_at[here] = np.where(hit, lasts[at], self._last_at[here])
-        here = _between(offsets, int(lasts[0]), int(lasts[-1]))
-        at = np.searchsorted(lasts, offsets[here])
-        self._last_of[here] = np.where(lasts[at] == offsets[here], starts[at], self._last_of[here])
-
-        largest = np.maximum.accumulate(np.maximum(table["max_timestamp"], self._largest))
-        _, offsets = self._time.columns
-        here = _between(offsets, self._expected, int(lasts[-1]))
-        at = np.searchsorted(lasts, offsets[here])
-        holds = (table["base_offset"][at] <= offsets[here]) | (table["magic"][at] < MAGIC_V2)
-        self._timestamp_of[here] = np.where(holds, table["max_timestamp"][at], self._timestamp_of[here])
-        self._largest_upto[here] = np.where(holds, largest[at], self._largest_upto[here])
-        # Kafka 0.10 wrote time index entries even for messages of magic 0, which have no timestamp.
-        self._untimed[here] |= holds & (table["magic"][at] == MAGIC_V0)
-        self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
+        self._expected, self._largest = core.match_index_entries(
+            table,
+            position,
+            self._expected,
+            self._largest,
+            *self._offset.columns,
+            self._matches,
+            self._time.columns[1],
+            self._time_matches,
+        )
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:
         """Return all findings. Call this after all batches have been passed to `add`."""
         if self._empty:
             return self._offset.findings + self._time.findings
         end = self._segment.next_base if self._segment.next_base is not None else self._expected
+        if len(self._offset) + len(self._time) <= FEW_ENTRIES and self._few_are_right(plan, end):
+            return self._offset.findings + self._time.findings
         return (
             self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)
         )
 
+    def _few_are_right(self, plan: SegmentPlan, end: int) -> bool:
+        """Return whether all entries are right or refer to damaged data. For a few entries, lists are faster than NumPy.
+
+        If the result is False, `_wrong_offsets` and `_wrong_times` decide.
+        """
+        places = list(zip(*(c.tolist() for c in self._offset.columns), strict=True))
+        first_of, _, last_of = self._matches.tolist()
+        matches = zip(places, first_of, last_of, strict=True)
+        doubtful = [place for place, first, last in matches if not first <= place[0] < end or last != place[1]]
+        times, offsets = (c.tolist() for c in self._time.columns)
+        columns = zip(times, offsets, *self._time_matches.tolist(), strict=True)
+        untimely = [o for t, o, found, most, _ in columns if found != t or most > t or o >= end]
+        if not doubtful and not untimely:
+            return True
+        damaged = DamageColumns.of(plan.damaged)
+        spans = list(
+            zip(*(c.tolist() for c in (damaged.first, damaged.last, damaged.position, damaged.end)), strict=True)
+        )
+        return (
+            len(spans) <= FEW_ENTRIES
+            and all(any(a <= o <= b or p <= at < q for a, b, p, q in spans) for o, at in doubtful)
+            and all(any(a <= o <= b for a, b, _, _ in spans) for o in untimely)
+        )
+
     def _wrong_offsets(self, plan: SegmentPlan, end: int) -> list[Finding]:
         offsets, positions = self._offset.columns
+        first_of, last_at, last_of = self._matches
         known = ~_unknown(plan, offsets, positions)
         beyond = known & ((positions >= plan.size) | (offsets >= end))
         following = np.append(positions[1:], MANY)[: len(positions)]
-        appended_together = (self._last_of >= positions) & (self._last_of < following)
-        right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
+        appended_together = (last_of >= positions) & (last_of < following)
+        right = appended_together & (first_of <= offsets) | (first_of == offsets)
         # In a compacted segment, an index entry may contain any offset of a batch instead of its last offset.
         if len(plan.damaged) or not RunColumns.of(plan.extents).dense.all():
-            right |= (self._first_of <= offsets) & (offsets <= self._last_at)
+            right |= (first_of <= offsets) & (offsets <= last_at)
         wrong = known & ~right & ~beyond
 
         def why(i: int) -> str:
             entry = f"has offset {offsets[i]} at position {positions[i]}"
-            if self._first_of[i] == MANY:
+            if first_of[i] == MANY:
                 return f"{entry}, but no batch starts at that position"
-            if self._last_of[i] < 0:
-                return f"{entry}, but the batch at that position has offsets {self._first_of[i]} to {self._last_at[i]}"
-            return f"{entry}, but the batch that ends with that offset starts at position {self._last_of[i]}"
+            if last_of[i] < 0:
+                return f"{entry}, but the batch at that position has offsets {first_of[i]} to {last_at[i]}"
+            return f"{entry}, but the batch that ends with that offset starts at position {last_of[i]}"
 
         return _findings(self._offset, wrong, beyond, why, lambda i: f"offset {offsets[i]} at position {positions[i]}")
 
     def _wrong_times(self, plan: SegmentPlan, end: int) -> list[Finding]:
         times, offsets = self._time.columns
+        timestamp_of, largest_upto, untimed = self._time_matches
         known = ~_unknown(plan, offsets)
         beyond = known & (offsets >= end)
-        right = (self._timestamp_of == times) & (self._largest_upto <= times)
-        wrong = known & ~right & ~self._untimed & ~beyond
+        right = (timestamp_of == times) & (largest_upto <= times)
+        wrong = known & ~right & (untimed == 0) & ~beyond
 
         def why(i: int) -> str:
             entry = f"has timestamp {times[i]} at offset {offsets[i]}"
-            if self._timestamp_of[i] == -2:
+            if timestamp_of[i] == -2:
                 return f"{entry}, but no batch contains that offset"
-            if self._timestamp_of[i] != times[i]:
-                return f"{entry}, but the batch with that offset has timestamp {self._timestamp_of[i]}"
-            return f"{entry}, but an earlier batch has timestamp {self._largest_upto[i]}"
+            if timestamp_of[i] != times[i]:
+                return f"{entry}, but the batch with that offset has timestamp {timestamp_of[i]}"
+            return f"{entry}, but an earlier batch has timestamp {largest_upto[i]}"
 
         return _findings(self._time, wrong, beyond, why, lambda i: f"timestamp {times[i]} at offset {offsets[i]}")
 
@@ -223,11 +232,6 @@ def _findings(
         message = f"entry {first}, {what(first)}, is beyond the end of the segment"
         found.append(Finding(file.name, "index_beyond_end", message + _others(beyond)))
     return found
-
-
-def _between(values: np.ndarray, low: int, high: int) -> slice:
-    """Return the slice of the sorted array `values` that contains all values from `low` to `high`."""
-    return slice(int(np.searchsorted(values, low)), int(np.searchsorted(values, high, "right")))
 
 
 def _others(mask: np.ndarray) -> str:

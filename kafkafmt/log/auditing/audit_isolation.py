@@ -20,6 +20,8 @@ from ...types import BatchTable
 from ..format.producers import Aborted, Marker
 from ..reading.transactions import Transactions
 
+FEW_BATCHES = 64
+
 
 class Ended(NamedTuple):
     """A completed transaction: the offset range of its batches, and the kind and offset of its marker.
@@ -88,7 +90,10 @@ class IsolationAudit:
             start = i + 1
 
     def _add_data(self, rows: BatchTable) -> None:
-        if not len(rows):
+        if len(rows) < FEW_BATCHES:  # for a few batches, this loop is faster than NumPy
+            columns = rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["last_offset_delta"].tolist()
+            for producer_id, base, delta in zip(*columns, strict=True):
+                self._extend(producer_id, base, base + max(delta, 0))
             return
         ids, firsts = np.unique(rows["producer_id"], return_index=True)
         _, lasts = np.unique(rows["producer_id"][::-1], return_index=True)
@@ -96,9 +101,13 @@ class IsolationAudit:
             ids.tolist(), firsts.tolist(), (len(rows) - 1 - lasts).tolist(), strict=True
         ):
             end = int(rows["base_offset"][last]) + max(int(rows["last_offset_delta"][last]), 0)
-            span = self._open.get(producer_id)
-            self._before.setdefault(producer_id, span)
-            self._open[producer_id] = (int(rows["base_offset"][first]) if span is None else span[0]), end
+            self._extend(producer_id, int(rows["base_offset"][first]), end)
+
+    def _extend(self, producer_id: int, first: int, end: int) -> None:
+        """Begin a transaction at the offset `first`, or continue the open transaction, up to the offset `end`."""
+        span = self._open.get(producer_id)
+        self._before.setdefault(producer_id, span)
+        self._open[producer_id] = (first if span is None else span[0]), end
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
         """Yield offset ranges that a broker returns to read_committed consumers but kafkafmt does not, or vice versa.

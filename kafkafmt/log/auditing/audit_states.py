@@ -8,6 +8,7 @@ that depend on the missing batches are not compared.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
@@ -17,13 +18,13 @@ import numpy as np
 from ..._backend import core
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError, StructureError
-from ...types import BatchTable, Buffer, last_offsets
+from ...types import BatchSummary, BatchTable, last_offset, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS
 from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
 from ..format.leader_epochs import Epochs
 from ..format.names import file_name, snapshot_offset_of
-from ..format.producers import Aborted, Producers, marker_reader, read_markers
+from ..format.producers import Aborted, Marker, Producers
 from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
@@ -50,11 +51,9 @@ class StateAudit:
         The names of all files in the partition directory.
     epochs : list of (int, int)
         The entries of the leader epoch checkpoint.
-    max_batch_bytes : int
-        Largest size of one batch, in bytes after decompression.
     """
 
-    def __init__(self, segments: list[SegmentFile], names: list[str], epochs: Epochs, max_batch_bytes: int) -> None:
+    def __init__(self, segments: list[SegmentFile], names: list[str], epochs: Epochs) -> None:
         self._segments = segments
         self._names = set(names)
         self._indexed = any(n.endswith("index") for n in names)
@@ -63,7 +62,6 @@ class StateAudit:
         self._folder = segments[0].path.parent
         self._snapshots = {offset: n for n in names if (offset := snapshot_offset_of(n)) is not None}
         self._producers = Producers(self._load(self._start) or ())
-        self._reader = marker_reader(max_batch_bytes)
         self._isolation = IsolationAudit()
         self._pending = deque(offset for offset in sorted(self._snapshots) if offset > self._start)
         self._indexes: dict[str, bytes] = {}
@@ -72,6 +70,9 @@ class StateAudit:
         self._aborted: dict[str, list[Aborted]] = defaultdict(list)
         self._abort_markers: set[tuple[int, int]] = set()
         self._epochs = epochs
+        self._epoch_starts = [offset for _, offset in epochs]
+        self._rising = all(a < b for a, b in itertools.pairwise(self._epoch_starts))
+        """Whether the offsets of the leader epoch checkpoint increase."""
         self._epochs_reported: set[int] = set()
         self.complete: bool = True
         """Whether the log contains all batches up to this point. False if compaction or damage has
@@ -86,7 +87,7 @@ class StateAudit:
         if name is None:
             return None
         try:
-            data = file_view.read_bytes(self._folder / name)
+            data = file_view.read_bytes(files.joined(self._folder, name))
             return None if data is None else read_snapshot(data)
         except KafkaFormatError as error:
             self._found.append(
@@ -137,25 +138,28 @@ class StateAudit:
         """Record that some batches of the log are missing."""
         self.complete = False
 
-    def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
-        """Process batches of a segment, and check the snapshots whose offsets these batches reach."""
-        lasts = last_offsets(table)
-        while self._pending and lasts[-1] >= self._pending[0]:
-            cut = int(np.searchsorted(lasts, self._pending[0]))
-            self._follow(segment, buffer, table[:cut])
+    def add(
+        self, segment: SegmentFile, table: BatchTable, last: int, found: BatchSummary, markers: dict[int, Marker]
+    ) -> None:
+        """Process batches of a segment, and check the snapshots whose offsets these batches reach.
+
+        `last` is the last offset of the batches, and `found` is a summary of their headers.
+        `markers` maps the offset of each control batch to its transaction marker.
+        """
+        while self._pending and last >= self._pending[0]:
+            cut = int(np.searchsorted(last_offsets(table), self._pending[0]))
+            if cut:
+                self._follow(segment, table[:cut], core.summarize_batches(table[:cut]), markers)
+                table = table[cut:]
+                found = core.summarize_batches(table)
             offset = self._pending.popleft()
             self._undo.append(partial(self._pending.appendleft, offset))
             self._compare(offset)
-            table, lasts = table[cut:], lasts[cut:]
-        self._follow(segment, buffer, table)
+        if len(table):
+            self._follow(segment, table, found, markers)
 
-    def _follow(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
-        if not len(table):
-            return
-        found, markers = core.summarize_batches(table), {}
-        if found.attributes & CONTROL_BIT:
-            markers = read_markers(self._reader, buffer, table[(table["attributes"] & CONTROL_BIT) != 0])
-        if markers:
+    def _follow(self, segment: SegmentFile, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]) -> None:
+        if found.attributes & CONTROL_BIT and markers:
             rows = table[(table["attributes"] & CONTROL_BIT) != 0]
             for producer_id, offset in zip(rows["producer_id"].tolist(), rows["base_offset"].tolist(), strict=True):
                 at = producer_id, offset
@@ -168,7 +172,24 @@ class StateAudit:
             aborted += ended
         if found.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
             self._isolation.add(table, markers)
-        self._check_epochs(segment, table)
+        if self._epochs and not self._agrees_with_epochs(table, found):
+            self._check_epochs(segment, table)
+
+    def _agrees_with_epochs(self, table: BatchTable, found: BatchSummary) -> bool:
+        """Return True if all batches have the same leader epoch, and it agrees with the leader epoch checkpoint.
+
+        This is the case for most tables. Otherwise, `_check_epochs` compares the batches one by one.
+        """
+        same = found.lowest_epoch == found.highest_epoch and found.magics == 1 << MAGIC_V2
+        if not same or not found.increasing or not self._rising:
+            return False
+        at = bisect_right(self._epoch_starts, found.lowest) - 1
+        return at == bisect_right(self._epoch_starts, last_offset(table[-1])) - 1 and (
+            at < 0
+            or found.lowest_epoch == self._epochs[at][0]
+            or (at == len(self._epochs) - 1 and found.lowest_epoch > self._epochs[at][0])
+            or found.lowest_epoch < 0
+        )
 
     def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
         """Compare the leader epochs of batches with the leader epoch checkpoint.
@@ -177,9 +198,7 @@ class StateAudit:
         entry can have any epoch. A batch after the last entry must have the epoch of this entry or
         a higher one. Every other batch must have the epoch of the nearest previous entry.
         """
-        if not self._epochs:
-            return
-        starts = np.array([offset for _, offset in self._epochs])
+        starts = np.array(self._epoch_starts)
         rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
         at = np.searchsorted(starts, rows["base_offset"], "right") - 1
         said = np.array([epoch for epoch, _ in self._epochs])[at]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ...constants import CONTROL_BIT
@@ -19,12 +21,15 @@ class TimestampAudit:
     """
 
     def __init__(self, log: PartitionLog, file: str) -> None:
+        self._log = log
         self._file = file
-        self._reader = RecordReader(
-            ("timestamp",), first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes
-        )
         self._batches = 0
         self._first = ""
+
+    @cached_property
+    def _reader(self) -> RecordReader:
+        log = self._log
+        return RecordReader(("timestamp",), first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
 
     def add(self, position: int, buffer: Buffer, table: BatchTable) -> None:
         """Check batches whose columns have `late_times`. `position` is the file position of the first byte of `buffer`."""

@@ -2,7 +2,8 @@
 
 Each segment keeps its name. The batches of a segment are copied in offset order, inside the kernel
 (``copy_file_range``). Then the copy is read once, to check every CRC again and to rebuild the
-indexes, producer snapshots and leader epochs. A segment is split if its indexes cannot hold all its
+indexes, producer snapshots and leader epochs. The batches of a small segment are copied through
+memory, and checked there. A segment is split if its indexes cannot hold all its
 batches.
 """
 
@@ -11,13 +12,14 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ..._backend import core
 from ...errors import StructureError
 from ...paths import Location
 from ...times import now_millis
-from ...types import IntArray
+from ...types import Buffer, IntArray, view_of
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
@@ -41,9 +43,9 @@ from ..reading.models import Damage, Finding
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
-from ..reading.segment_tables import Scratch
+from ..reading.segment_tables import Scratch, Table
 from ..reading.segment_walker import Walker
-from ..writing.index_builder import State, read_through
+from ..writing.index_builder import State, scan_tables
 from .salvage_files import copy_readable
 from .salvage_markers import abort_markers, restored_markers
 from .salvage_pieces import Restored, divide, holes_of, indexable, outside, paired, pieces_of, spans_of
@@ -220,26 +222,24 @@ class PartitionCopy:
         if base is None:
             base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
         highest = max([self.log.plan(source).next_offset or base, *(m.offset for m in markers)])
-        mode, times = files.mode_and_times(source.place)
+        mode, times = files.mode_and_times(source.place, view.status)
         for part_base, part in divide(walker, spans, markers, base, highest):
             name = file_name(part_base)
-            path = self._path(name)
             self.made.modes[name] = mode
             self.bases.append(part_base)
-            target = local_files.create(path, mode | OWNER)
+            data: Buffer | None = None
+            target = local_files.create(self._path(name), mode | OWNER)
             try:
                 for item in part:
                     if isinstance(item, Restored):
                         local_files.write_all(target, item.data)
                     else:
-                        self.spans.copy(view, target, item)
+                        data = self.spans.copy(view, target, item)
                 if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
                     os.utime(target, ns=times)
-            except BaseException:
+            finally:
                 os.close(target)
-                raise
-            with FileView(path, handle=target) as copied:
-                self._index_opened(part_base, copied)
+            self._index(part_base, data if len(part) == 1 else None)
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:
@@ -296,20 +296,35 @@ class PartitionCopy:
         if self.gaps and (known := self._snapshot(base)) is not None:
             self.state.producers = Producers([*self.state.producers.entries.values(), *known])
 
-    def _index(self, base: int) -> None:
-        """Write the indexes of a copied segment, and the snapshot of the producers before the segment."""
-        with FileView(self._path(file_name(base))) as copied:
-            self._index_opened(base, copied)
+    def _index(self, base: int, data: Buffer | None = None) -> None:
+        """Write the indexes of a copied segment, and the snapshot of the producers before the segment.
 
-    def _index_opened(self, base: int, copied: FileView) -> None:
-        """Write the indexes and the producer snapshot of a copied segment. `copied` is its open `.log` file."""
+        If the content of the copied `.log` file is in memory, pass it as `data`, so that it is not
+        read again.
+        """
+        if data is not None:
+            size = view_of(data).nbytes
+            scan = core.scan_batches(data, self.scratch.table)
+            if scan.position == size:
+                table = self.scratch.table[: scan.count]
+                self._write_indexes(base, size, [(0, data, table, None)] if scan.count else [])
+                return
+        with FileView(self._path(file_name(base))) as copied:
+            walker = Walker(copied, base, self.log.max_batch_bytes, scratch=self.scratch)
+            self._write_indexes(base, copied.size, walker.tables(0, copied.size))
+
+    def _write_indexes(self, base: int, size: int, tables: Iterable[Table]) -> None:
+        """Write the indexes and the producer snapshot of a copied segment.
+
+        `size` is the size of its `.log` file, and `tables` contain the batch headers.
+        """
         self._add_producers(base)
         entries = self.state.producers.entries
         mode = self.made.modes[file_name(base)]
         if len(self.bases) > 1 or entries:
             self._new(file_name(base, ".snapshot"), _snapshot_bytes(self.state), self.made.mode)
-        made = read_through(copied, base, self.state, max_batch_bytes=self.log.max_batch_bytes, scratch=self.scratch)
-        if made.end < copied.size:
+        made = scan_tables(tables, base, self.state)
+        if made.end < size:
             raise _RefusedError(str(made.error or "its offsets do not fit into an index"))
         for suffix, data in zip((".index", ".timeindex"), made.indexes.take(), strict=True):
             self._new(file_name(base, suffix), data, mode)

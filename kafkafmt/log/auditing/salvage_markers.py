@@ -33,9 +33,13 @@ from ..format.names import snapshot_offset_of
 from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
+from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
 from ..reading.transactions import Transactions
 from .salvage_pieces import Restored
+
+FEW_BATCHES = 64
+"""For up to this number of batches, `numpy.isin` is slower than a loop."""
 
 
 class _Marker(NamedTuple):
@@ -77,7 +81,8 @@ class _Search:
 
     def __init__(self, entries: Iterable[_Marker]) -> None:
         self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
-        self.ids = np.array(sorted({e.producer_id for e in self.entries}), np.int64)
+        self.ids = {e.producer_id for e in self.entries}
+        self._sorted_ids = np.array(sorted(self.ids), np.int64)
         self.at = 0
         self.found: list[_Lost] = []
         self._batches: dict[int, tuple[int, int, int]] = {}
@@ -104,10 +109,14 @@ class _Search:
         self._epoch = int(table["leader_epoch"][-1])
         self._end = int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0) + 1
         kind = table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)
-        rows = table[(kind == TRANSACTIONAL_BIT) & np.isin(table["producer_id"], self.ids)]
+        chosen = kind == TRANSACTIONAL_BIT
+        if len(table) > FEW_BATCHES:
+            chosen &= np.isin(table["producer_id"], self._sorted_ids)
+        rows = table[chosen]
         columns = (rows[name].tolist() for name in ("producer_id", "base_offset", "producer_epoch", "max_timestamp"))
         for producer_id, base, epoch, timestamp in zip(*columns, strict=True):
-            self._batches[producer_id] = base, epoch, timestamp
+            if producer_id in self.ids:
+                self._batches[producer_id] = base, epoch, timestamp
 
     def _restore(self, entry: _Marker) -> None:
         base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
@@ -145,11 +154,11 @@ def restored_markers(
     lost_markers = _lost_markers(log.transactions)
     if not lost_markers:
         return {}
-    search = _Search(lost_markers)
+    search, scratch = _Search(lost_markers), Scratch()
     for segment, spans in kept:
         if len(spans):
-            with FileView(segment.path) as view:
-                walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
+            with FileView(segment.place) as view:
+                walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes, scratch=scratch)
                 for start, end in spans.tolist():
                     for _, _, table, _ in walker.tables(start, end):
                         search.add(table)

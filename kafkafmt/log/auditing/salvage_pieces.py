@@ -36,6 +36,7 @@ class Restored(NamedTuple):
 
 
 Items = list[Piece | Restored]
+FEW_SPANS = 16
 NO_HOLE = np.iinfo(np.int64).max
 
 
@@ -62,16 +63,20 @@ def outside(holes: IntArray, spans: IntArray) -> IntArray:
     `holes` and `spans` are arrays with two columns: start and end positions in the file, in bytes.
     The holes are sorted.
     """
+    if len(holes) <= FEW_SPANS and len(spans) <= FEW_SPANS:  # for a few spans, lists are faster than NumPy
+        pairs = [(start, end) for start, end in holes.tolist()]
+        pieces = pieces_of(spans)
+        cut = [part for piece in pieces for part in _around(pairs, piece)]
+        return spans if cut == pieces else spans_of(cut)
     starts, ends = spans.T
     following = np.searchsorted(holes[:, 0], starts)
     whole = (starts < ends) & (np.concatenate((holes[:, 0], [NO_HOLE]))[following] >= ends)
     if whole.all():
         return spans
-    pairs: list[tuple[int, int]] = list(map(tuple, holes.tolist()))
+    pairs = [(start, end) for start, end in holes.tolist()]
     parts, begin = [spans[:0]], 0
     for i in np.flatnonzero(~whole).tolist():
-        cut = _around(pairs, Piece(*spans[i].tolist()))
-        parts += [spans[begin:i], np.array(cut, np.int64).reshape(-1, 2)]
+        parts += [spans[begin:i], spans_of(_around(pairs, Piece(*spans[i].tolist())))]
         begin = i + 1
     return np.concatenate([*parts, spans[begin:]])
 
@@ -270,7 +275,7 @@ def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored])
     return [*items, *waiting]
 
 
-def size_of(items: Items) -> int:
+def size_of(items: Sequence[Piece | Restored]) -> int:
     """Return the total size of batches and restored markers in bytes."""
     return sum(len(i.data) if isinstance(i, Restored) else i.end - i.position for i in items)
 
@@ -310,7 +315,7 @@ def divide(
     array of byte ranges to copy, or a transaction marker. Usually there is only one segment with
     one array. For the parameters, see `insert` and `split`.
     """
-    size = int((spans[:, 1] - spans[:, 0]).sum())
+    size = size_of(pieces_of(spans)) if len(spans) <= FEW_SPANS else int((spans[:, 1] - spans[:, 0]).sum())
     if not markers and size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
         yield base, [spans]
         return

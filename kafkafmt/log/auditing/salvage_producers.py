@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ...errors import KafkaFormatError
 from ...paths import Location
-from ..format import file_view
+from ..format import file_view, files
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers
 from ..format.snapshots import ProducerEntry, read_snapshot
@@ -34,11 +34,13 @@ class SourceSnapshots:
         A snapshot is skipped if it contradicts the state `producers`, which was computed from the
         copied batches. If `earlier` is True, snapshots at lower offsets are used too.
         """
-        for at in reversed(self.offsets[: bisect_right(self.offsets, offset)]):
+        for i in range(bisect_right(self.offsets, offset) - 1, -1, -1):
+            at = self.offsets[i]
             if at < offset and not earlier:
                 return None
             try:
-                known = read_snapshot(file_view.read_bytes(self.source / file_name(at, ".snapshot")) or b"")
+                place = files.joined(self.source, file_name(at, ".snapshot"))
+                known = read_snapshot(file_view.read_bytes(place) or b"")
             except KafkaFormatError:
                 continue
             if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not contradict(known, producers):

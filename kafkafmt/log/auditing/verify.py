@@ -26,6 +26,7 @@ from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
 from ..reading.read_limits import ReadLimits
 from ..reading.rows import Joined
+from ..reading.segment_tables import Scratch
 from .audit import PartitionAudit
 from .audit_timestamps import TimestampAudit
 from .reports import PartitionReport, VerifyReport
@@ -144,12 +145,12 @@ def verify_partition(
     findings: list[Sequence[Finding]] = [[Finding(*problem) for problem in log.directory.problems]]
     audit = None if shallow else PartitionAudit(log)
     first_pass = VerifyPass(log, audit)
-    records = 0
+    records, scratch = 0, Scratch()
     for segment in log.segments:
         if audit:
             audit.open(segment)
         first_pass.begin(segment)
-        plan = log.plan(segment, first_pass.see)
+        plan = log.plan(segment, first_pass.see, scratch)
         findings.append(plan.findings)
         deep = BatchDamage()
         complete, audited = first_pass.is_complete(plan), False
@@ -217,7 +218,7 @@ def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Dam
 
 
 def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> None:
-    audit.add(segment, part.position, part.buffer, part.table)
+    audit.add_part(segment, part.position, part.buffer, part.table)
 
 
 def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Damage]:
@@ -227,7 +228,7 @@ def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Dama
     decoded.
     """
     position = DamageColumns.of(planned).position
-    if not deep and bool((position[1:] >= position[:-1]).all()):
+    if not deep and (len(position) < 2 or bool((position[1:] >= position[:-1]).all())):
         return planned
     return sorted([*planned, *deep], key=attrgetter("position"))
 
@@ -319,9 +320,9 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
             end = None
         elif len(plan.damaged):
             damaged = DamageColumns.of(plan.damaged)
-            if not damaged.known.all():
+            if not all(damaged.known.tolist()):
                 end = None
-            elif (damaged.last == base - 1).any():
+            elif base - 1 in damaged.last.tolist():
                 end = base
         begins = base
         if next_plan.first_offset is not None and not len(next_plan.damaged):

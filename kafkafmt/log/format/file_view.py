@@ -108,8 +108,6 @@ class FileView:
         instead, and add the sector to `unreadable`. By default, the read raises OSError. The option
         has no effect on a compressed segment. Do not use it to open a log for writing, because
         filler bytes look like the end of the log.
-    handle : int, optional
-        Descriptor of the local file `path`, which is already open for reading. `close` closes it.
 
     Attributes
     ----------
@@ -132,13 +130,14 @@ class FileView:
         mapped: bool = False,
         whole: bool = False,
         fill_unreadable: bool = False,
-        handle: int | None = None,
     ) -> None:
         self.bytes_read: int = 0
         self.reads: int = 0
         self.seconds: float = 0.0
         """Total duration of all calls of `read_into`, in seconds."""
         self.data: npt.NDArray[np.uint8] | None = None
+        self.status: os.stat_result | None = None
+        """Status of the file when it was opened. None for a URL and for a compressed segment."""
         self._fd = -1
         self._remote: RemoteFile | None = None
         self._given = path
@@ -158,8 +157,8 @@ class FileView:
             self.least_read = remote.LEAST_BYTES
             self._count_requests(self._remote)
             return
-        self._fd, status = open_regular(path) if handle is None else (handle, os.fstat(handle))
-        self.size = status.st_size
+        self._fd, self.status = open_regular(path)
+        self.size = self.status.st_size
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
 

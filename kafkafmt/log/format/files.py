@@ -58,17 +58,18 @@ def narrowed(mode: int, *sources: Location | str) -> int:
 Stamp = tuple[int | str, int, int]
 
 
-def stamp(path: Location | str) -> Stamp | None:
+def stamp(path: Location | str, status: os.stat_result | None = None) -> Stamp | None:
     """Return a tuple that changes when the file is modified or replaced, or None if the file does not exist.
 
     The tuple contains the inode, the size and the modification time in ns. For a URL, the tuple
-    contains the version that the store reports, the size and 0.
+    contains the version that the store reports, the size and 0. If the status of the local file is
+    already known, pass it as `status` to save a system call.
     """
     try:
         if isinstance(path, UrlPath):
             known = store_of(path).status(path)
             return known.version, known.size, 0
-        status = os.stat(path)
+        status = status or os.stat(path)
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
@@ -83,11 +84,15 @@ def times_of(path: Location | str) -> tuple[int, int] | None:
     return status.st_atime_ns, status.st_mtime_ns
 
 
-def mode_and_times(path: Location | str) -> tuple[int, tuple[int, int] | None]:
-    """Return the results of `mode_of` and `times_of`. For a local file, this takes only one system call."""
+def mode_and_times(path: Location | str, status: os.stat_result | None = None) -> tuple[int, tuple[int, int] | None]:
+    """Return the results of `mode_of` and `times_of`. For a local file, this takes only one system call.
+
+    If the status of the local file is already known, pass it as `status`. Then no system call is
+    needed.
+    """
     if isinstance(path, UrlPath):
         return mode_of(path) or 0, times_of(path)
-    status = os.stat(path)
+    status = status or os.stat(path)
     return stat.S_IMODE(status.st_mode) & 0o777, (status.st_atime_ns, status.st_mtime_ns)
 
 

@@ -32,10 +32,17 @@ TRANSACTION_ENTRY = np.dtype(
     [("version", ">i2"), ("producer_id", ">i8"), ("first", ">i8"), ("last", ">i8"), ("stable", ">i8")]
 )
 
+FEW_ENTRIES = 64
+
 Entries = npt.NDArray[np.int64]
 Columns = tuple[Entries, Entries]
 Numbers = Entries | Iterable[int]
 _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
+
+
+def _few(entry: struct.Struct, data: bytes, n: int) -> Entries:
+    """Return the two fields of `n` entries. For a few entries, this is faster than converting NumPy arrays."""
+    return np.array(list(entry.iter_unpack(data[: n * entry.size])), np.int64).reshape(n, 2).T.copy()
 
 
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
@@ -43,7 +50,11 @@ def all_offset_entries(data: bytes, base_offset: int) -> Columns:
 
     The result includes invalid entries, and the zeros in preallocated space.
     """
-    raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
+    n = len(data) // OFFSET_ENTRY.itemsize
+    if n <= FEW_ENTRIES:
+        relative, positions = _few(_OFFSET, data, n)
+        return relative + base_offset, positions
+    raw = np.frombuffer(data, OFFSET_ENTRY, n)
     return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
 
 
@@ -52,7 +63,11 @@ def all_time_entries(data: bytes, base_offset: int) -> Columns:
 
     The result includes invalid entries, and the zeros in preallocated space.
     """
-    raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
+    n = len(data) // TIME_ENTRY.itemsize
+    if n <= FEW_ENTRIES:
+        timestamps, relative = _few(_TIME, data, n)
+        return timestamps, relative + base_offset
+    raw = np.frombuffer(data, TIME_ENTRY, n)
     return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset
 
 
@@ -96,6 +111,11 @@ def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int 
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0
+    if len(first) <= FEW_ENTRIES:  # for a few entries, lists are faster than NumPy
+        n, firsts, seconds = 1, first.tolist(), second.tolist()
+        while n < len(firsts) and firsts[n] > firsts[n - 1] and seconds[n] >= seconds[n - 1]:
+            n += 1
+        return 0 if n == 1 and firsts[0] == first_low and seconds[0] == second_low else n
     falls = (first[1:] <= first[:-1]) | (second[1:] < second[:-1])
     n = int(np.argmax(falls)) + 1 if falls.any() else len(first)
     return 0 if n == 1 and first[0] == first_low and second[0] == second_low else n

@@ -10,16 +10,12 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...constants import MAGIC_V2, MAX_OFFSET
-from ...types import BatchTable, last_offset, last_offsets
+from ...types import BatchSummary, BatchTable, last_offset, last_offsets
 
-FEW_ITEMS = 64
-"""Number of items below which a Python list is faster than a NumPy array."""
 Epochs = list[tuple[int, int]]
 """Pairs (epoch, first offset). Both values increase from pair to pair."""
 
@@ -37,25 +33,15 @@ def epochs_of(table: BatchTable) -> Epochs:
     return list(zip(rows["leader_epoch"][changes].tolist(), rows["base_offset"][changes].tolist(), strict=True))
 
 
-def _equal(column: npt.NDArray[np.integer[Any]]) -> bool:
-    """Return whether all items are equal. For a few items, a list is faster than NumPy."""
-    if len(column) < FEW_ITEMS:
-        items = column.tolist()
-        return bool(items.count(items[0]) == len(items))
-    return bool((column == column[0]).all())
-
-
-def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
+def epoch_runs(table: BatchTable, found: BatchSummary) -> list[tuple[int, int, int]]:
     """Group consecutive batches by leader epoch. Return a tuple (epoch, first offset, last offset) for each group.
 
-    Batches of formats 0 and 1 are ignored, because they have no leader epoch.
+    Batches of formats 0 and 1 are ignored, because they have no leader epoch. `found` is a summary
+    of the table.
     """
-    if not len(table):
-        return []
+    if found.lowest_epoch == found.highest_epoch >= 0 and found.magics == 1 << MAGIC_V2:  # true for most tables
+        return [(found.lowest_epoch, int(table["base_offset"][0]), last_offset(table[-1]))]
     epochs, magics = table["leader_epoch"], table["magic"]
-    if _equal(epochs) and _equal(magics):  # this is true for most tables
-        first, last, epoch = int(table["base_offset"][0]), last_offset(table[-1]), int(epochs[0])
-        return [(epoch, first, last)] if epoch >= 0 and magics[0] >= MAGIC_V2 else []
     known = (magics >= MAGIC_V2) & (epochs >= 0)
     if not known.any():
         return []

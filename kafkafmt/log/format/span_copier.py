@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._backend import core
-from ...types import IntArray
+from ...types import Buffer, IntArray
 from .file_view import FileView, aligned_buffer
 from .local_files import write_all
 
@@ -45,8 +45,11 @@ class SpanCopier:
     def _offsets(self) -> npt.NDArray[np.int32]:
         return np.empty(MOST_SPANS + 1, np.int32)
 
-    def copy(self, view: FileView, target: int, spans: IntArray) -> None:
+    def copy(self, view: FileView, target: int, spans: IntArray) -> Buffer | None:
         """Write byte ranges of `view` to the file descriptor `target`, at its current position.
+
+        If all byte ranges were written with one call, return the written bytes. They are valid until
+        the next call of this method. Otherwise, return None.
 
         Parameters
         ----------
@@ -63,6 +66,11 @@ class SpanCopier:
             A byte range is past the end of `view` (EIO), or a system call fails.
         """
         spans = joined(spans)
+        if not len(spans):
+            return b""
+        n = self._close_to(spans[:MOST_SPANS])
+        if n == len(spans):
+            return self._copy_together(view, target, spans)
         k = 0
         while k < len(spans):
             n = self._close_to(spans[k : k + MOST_SPANS])
@@ -72,6 +80,7 @@ class SpanCopier:
             else:
                 self._copy_together(view, target, spans[k : k + n])
                 k += n
+        return None
 
     def _close_to(self, spans: IntArray) -> int:
         """Return how many byte ranges at the start of `spans` are so small and so close together that one read covers them."""
@@ -83,20 +92,25 @@ class SpanCopier:
         near &= np.cumsum(spans[:, 1] - spans[:, 0]) <= WINDOW
         return len(near) if near.all() else int(np.argmin(near))
 
-    def _copy_together(self, view: FileView, target: int, spans: IntArray) -> None:
-        start, n = int(spans[:, 0].min()), len(spans)
-        size = int(spans[:, 1].max()) - start
+    def _copy_together(self, view: FileView, target: int, spans: IntArray) -> Buffer:
+        """Copy byte ranges with one read call and one write call, and return the written bytes."""
+        n = len(spans)
+        starts, ends = zip(*spans.tolist(), strict=True)
+        start = min(starts)
+        size = max(ends) - start
         if view.read_into(self._read[:size], start) < size:
             raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))
         if n <= FEW_SPANS:
             read = self._read.data
-            parts = [read[a - start : b - start] for a, b in spans.tolist()]
-            write_all(target, parts[0] if n == 1 else b"".join(parts))
-            return
+            parts = [read[a - start : b - start] for a, b in zip(starts, ends, strict=True)]
+            data = parts[0] if n == 1 else b"".join(parts)
+            write_all(target, data)
+            return data
         lengths = (spans[:, 1] - spans[:, 0]).astype(np.int32)
         positions = np.ascontiguousarray(spans[:, 0] - start)
         filled, _ = core.gather(self._read, positions, lengths, n, self._offsets, self._written, None)
         write_all(target, self._written[:filled])
+        return self._written[:filled]
 
 
 def _few_close_to(spans: list[list[int]]) -> int:

@@ -11,6 +11,8 @@ with neither of its neighbours.
 
 from __future__ import annotations
 
+from operator import le, lt
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +21,7 @@ from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from ...types import IntArray
 from .parts import Parts
 
+FEW_RUNS = 16
 REACH = 2048
 """Number of preceding ranges of batches with which each range is compared. Therefore, at most REACH
 - 1 consecutive ranges can be omitted.
@@ -34,11 +37,19 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
     first, last = parts.runs.first, parts.runs.last
     if not len(first):
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
-    if int(first[0]) < lower or (last < first).any() or (len(first) > 1 and (first[1:] <= last[:-1]).any()):
+    if int(first[0]) < lower or not _increase(first, last):
         return False
     # If an offset is far from `lower`, `believable` must check the gaps inside the ranges.
     near = int(last[-1]) - (lower or int(first[0])) <= MAX_RELATIVE_OFFSET
     return near and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
+
+
+def _increase(first: IntArray, last: IntArray) -> bool:
+    """Return whether the offset ranges from `first[i]` to `last[i]` increase. For a few ranges, lists are faster."""
+    if len(first) > FEW_RUNS:
+        return bool((first <= last).all() and (first[1:] > last[:-1]).all())
+    firsts, lasts = first.tolist(), last.tolist()
+    return all(map(le, firsts, lasts)) and all(map(lt, lasts, firsts[1:]))
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:

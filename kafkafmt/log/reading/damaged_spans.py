@@ -15,6 +15,7 @@ from .models import Damage
 from .parts import UNKNOWN_COUNT, BadColumns, Parts
 from .rows import Joined, Rows, field_setters, objects_of
 
+FEW_SPANS = 16
 _DAMAGE_SETTERS = field_setters(Damage)
 
 
@@ -187,6 +188,8 @@ class OffsetBounds:
         The array `at` contains the indexes of the requested damaged byte ranges in the list of all
         byte ranges of the segment. An unknown last offset is represented by MAX_OFFSET.
         """
+        if len(at) <= FEW_SPANS and len(self._at) <= FEW_SPANS and not self._moved_first:
+            return self._of_few(at.tolist())
         i, n = np.searchsorted(self._at, at), len(self._at)
         first = np.concatenate(([self._lower], self._last + 1))[i]
         upper = MAX_OFFSET if self._upper is None else self._upper
@@ -198,6 +201,19 @@ class OffsetBounds:
             first = np.array([low for low, _ in narrowed], np.int64)
             last = np.array([MAX_OFFSET if high is None else high for _, high in narrowed], np.int64)
         return first, last, known
+
+    def _of_few(self, at: list[int]) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+        """Return the result of `of` if no batches are out of place. For a few byte ranges, lists are faster."""
+        ats, n = self._at.tolist(), len(self._at)
+        firsts = [self._lower, *(last + 1 for last in self._last.tolist())]
+        lasts = [*(first - 1 for first in self._first.tolist()), MAX_OFFSET if self._upper is None else self._upper]
+        rows = [bisect_left(ats, i) for i in at]
+        known = [i < n or self._upper is not None for i in rows]
+        return (
+            np.array([firsts[i] for i in rows], np.int64),
+            np.array([lasts[i] for i in rows], np.int64),
+            np.array(known, bool),
+        )
 
     def _without_moved(self, first: int, last: int | None) -> tuple[int, int | None]:
         firsts, lasts = self._moved_first, self._moved_last

@@ -39,6 +39,7 @@ from .parts import Bad, Extents, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .rows import Joined
 from .segment_stats import Stats
+from .segment_tables import Scratch
 from .segment_walker import See, Walker
 
 UNREADABLE = "unreadable_sectors"
@@ -96,7 +97,9 @@ class SegmentPlan:
         return int(runs.last[-1]) + 1 if len(runs) else None
 
 
-def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see: See | None = None) -> SegmentPlan:
+def plan_segment(
+    segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see: See | None = None, scratch: Scratch | None = None
+) -> SegmentPlan:
     """Read a segment, check every CRC, and decide which batches can be read and what is damaged.
 
     Parameters
@@ -107,15 +110,30 @@ def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see:
         Limits for reading the segment.
     see : callable, optional
         Called with the valid batches, in file order, while the segment is read.
+    scratch : Scratch, optional
+        Memory that no other function uses at the same time. By default, memory is allocated.
     """
     with FileView(segment.place, limits.mapped, fill_unreadable=True) as view:
-        plan = _plan(segment, view, limits, see)
-        return with_unreadable(plan, view.unreadable) if view.unreadable else plan
+        return plan_view(segment, view, limits, see, scratch)
 
 
-def _plan(segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | None) -> SegmentPlan:
+def plan_view(
+    segment: SegmentFile,
+    view: FileView,
+    limits: ReadLimits = DEFAULT_LIMITS,
+    see: See | None = None,
+    scratch: Scratch | None = None,
+) -> SegmentPlan:
+    """Return the plan of a segment whose file is open as `view`. See `plan_segment`."""
+    plan = _plan(segment, view, limits, see, scratch)
+    return with_unreadable(plan, view.unreadable) if view.unreadable else plan
+
+
+def _plan(
+    segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | None, scratch: Scratch | None
+) -> SegmentPlan:
     lower = segment.base_offset or 0
-    walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes)
+    walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes, scratch=scratch)
     parts = walker.walk(see=see)
     stats = walker.stats
     if in_order(parts, lower, segment.next_base):

@@ -25,10 +25,10 @@ from .missing import check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run, RunColumns
-from .plan import SegmentPlan, plan_segment
+from .plan import SegmentPlan, plan_view
 from .ranges import reach, sound_runs
 from .read_limits import DEFAULT_LIMITS, ReadLimits
-from .segment_tables import FIRST_READ
+from .segment_tables import FIRST_READ, Scratch
 from .segment_walker import See, Walker
 
 Tell = Callable[[str], None]
@@ -153,22 +153,23 @@ class PlannedLog:
                 self.bytes_read += view.bytes_read
                 self.reads += view.reads
 
-    def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
+    def plan(self, segment: SegmentFile, see: See | None = None, scratch: Scratch | None = None) -> SegmentPlan:
         """Return the plan of a segment, which lists its valid batches, its damage and other problems.
 
-        The first call for a segment creates its plan with `plan_segment`, which then calls the
-        function `see`. If retention has deleted the segment file, the plan is empty. If the file is
+        The first call for a segment creates its plan. For `see` and `scratch`, see `plan_segment`. If retention has deleted the segment file, the plan is empty. If the file is
         missing for any other reason, raise `UnavailableSegmentError`.
         """
         name = segment.name
         plan = self._plans.get(name)
         if plan is None:
-            self.stamps[name] = files.stamp(segment.place)
             try:
-                plan = plan_segment(segment, self.limits, see)
+                with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
+                    self.stamps[name] = files.stamp(segment.place, view.status)
+                    plan = plan_view(segment, view, self.limits, see, scratch)
                 if plan.size and plan.unreadable and tuple(plan.unreadable[0]) == (0, plan.size):
                     self._check_disk(segment)
             except FileNotFoundError:
+                self.stamps[name] = None
                 self.skip_missing(segment)
                 plan = SegmentPlan(segment, 0, [], [], [])
             self._plans[name] = plan

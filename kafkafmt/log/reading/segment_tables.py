@@ -23,7 +23,7 @@ from ...constants import (
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.wrappers import WrapperReader
-from ...types import BATCH_DTYPE, BatchTable, ByteArray
+from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray
 from ..format.file_view import FileView, aligned_buffer
 from .batch_finder import OwnCrc
 from .batch_head import Head
@@ -36,6 +36,8 @@ FIRST_READ = 32 << 10
 four times as large, up to BUFFER_BYTES.
 """
 GROWTH = 4
+SPAN_ROWS = 8192
+SPAN_COLUMNS = 8
 SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
 """A tuple of four items: the file position of a buffer, the buffer, an array with the headers of
@@ -59,6 +61,11 @@ class Scratch:
     def table(self) -> BatchTable:
         """A table for batch headers."""
         return np.zeros(TABLE_ROWS, BATCH_DTYPE)
+
+    @cached_property
+    def spans(self) -> IntArray:
+        """An array for damaged byte ranges."""
+        return np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
 
 
 class TableReader:

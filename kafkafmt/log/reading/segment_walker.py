@@ -28,20 +28,21 @@ from ...constants import (
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError
-from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray, last_offset
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, IntArray, last_offset
 from ..format.file_view import FileView
 from .offset_check import split_at_wrong_offsets
 from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
 from .parts import Bad, Parts, Run
 from .segment_stats import Stats
-from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, Scratch, TableReader
+from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_COLUMNS, SPAN_ROWS, Scratch, TableReader
 
 SMALL_SEGMENT = 128 << 10
 """Size in bytes. A segment of at most this size is scanned with one native call if possible."""
-SPAN_ROWS = 8192
-SPAN_COLUMNS = 8
 
-See = Callable[[int, Any, np.ndarray], None]
+See = Callable[[int, Any, BatchTable, BatchSummary], None]
+"""Function that is called with valid batches: file position of a buffer, the buffer, the headers of the batches in
+it, and a summary of the headers.
+"""
 
 
 class Walker(TableReader):
@@ -71,6 +72,8 @@ class Walker(TableReader):
 
     @cached_property
     def _spans(self) -> IntArray:
+        if self._scratch is not None:
+            return self._scratch.spans
         return np.empty((min(SPAN_ROWS, self.size // SMALLEST_MESSAGE + 1), SPAN_COLUMNS), np.int64)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
@@ -85,9 +88,8 @@ class Walker(TableReader):
             Offsets at which a range of valid batches is divided. A batch with such a first offset
             begins a new range.
         see : callable, optional
-            Called with the valid batches in each buffer. The arguments are the file position of the
-            buffer, the buffer, and an array of batch headers. There can be damage between these
-            batches.
+            Called with the valid batches in each buffer (see `See`). There can be damage between
+            these batches.
         """
         self.stats = Stats()
         if cut_at is None and (small := self._small(cut_gaps, see)) is not None:
@@ -162,9 +164,10 @@ class Walker(TableReader):
         if end < self.size or not n or m > SINGLE_SPANS:
             return None
         rows, spans = self._table[:n], self._spans[:m]
-        self.stats.add(len(rows), core.summarize_batches(rows))
+        found = core.summarize_batches(rows)
+        self.stats.add(n, found)
         if see is not None:
-            see(0, self._buffer, rows)
+            see(0, self._buffer, rows, found)
         return parts_of_scan(rows, spans, cut_gaps)
 
     def _in_buffer(self, position: int) -> bool:
@@ -254,7 +257,8 @@ class _Seen:
 
     def show(self) -> None:
         if self._see is not None and self._count:
-            self._see(self._start, self._buffer, self._rows[: self._count])
+            rows = self._rows[: self._count]
+            self._see(self._start, self._buffer, rows, core.summarize_batches(rows))
         self._count = 0
 
 

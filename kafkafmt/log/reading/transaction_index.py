@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...types import BatchTable, last_offsets
+from ...types import BatchTable, last_offset, last_offsets
 from ..format import file_view, files
 from ..format.index_entries import read_transaction_index
 from ..format.names import index_base_of
@@ -55,7 +56,7 @@ class IndexEntries:
                 ):
                     self.all.append(entry)
         self.all.sort(key=lambda e: e.last)
-        self._lasts = np.array([e.last for e in self.all], np.int64)
+        self._lasts = [e.last for e in self.all]
         self._covered = np.zeros(len(self.all), bool)
         self.waiting: dict[int, deque[int]] = defaultdict(deque)
         for i, entry in enumerate(self.all):
@@ -67,13 +68,14 @@ class IndexEntries:
         `take` does not yield an index entry if the log contains a batch at the entry's marker
         offset.
         """
-        if not len(self._lasts) or not len(table):
+        if not self._lasts or not len(table):
             return
-        lasts = last_offsets(table)
-        low, high = np.searchsorted(self._lasts, [table["base_offset"][0], lasts[-1] + 1]).tolist()
+        low = bisect_left(self._lasts, int(table["base_offset"][0]))
+        high = bisect_right(self._lasts, last_offset(table[-1]))
         if low < high:
-            at = np.searchsorted(table["base_offset"], self._lasts[low:high], "right") - 1
-            self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
+            lasts, entries = last_offsets(table), np.array(self._lasts[low:high], np.int64)
+            at = np.searchsorted(table["base_offset"], entries, "right") - 1
+            self._covered[low:high] |= (at >= 0) & (lasts[at] >= entries)
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
         """Remove a producer's index entries with marker offsets below `before`. Yield those whose marker is missing.

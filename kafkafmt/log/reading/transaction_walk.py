@@ -34,7 +34,7 @@ from ...types import BatchTable, Buffer
 from ..format import files
 from ..format.file_view import FileView
 from ..format.packed import segment_name_of
-from ..format.producers import Aborted, read_markers
+from ..format.producers import Aborted, Marker, read_markers
 from .header_walk import MARKER_SIZE
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
@@ -149,6 +149,11 @@ class TransactionWalk:
         `buffer` contains the batches, `table` contains their headers, and `file` is the name of the
         segment.
         """
+        control = table[(table["attributes"] & CONTROL_BIT) != 0]
+        self.add_with_markers(table, read_markers(self.reader, buffer, control), file)
+
+    def add_with_markers(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
+        """Add the next batches like `add`. `markers` maps the offset of each control batch to its marker."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if len(rows) and self.entries is None:
             self.entries = IndexEntries(self.log.directory)
@@ -157,7 +162,6 @@ class TransactionWalk:
         if not len(rows):
             return
         assert self.entries is not None
-        markers = read_markers(self.reader, buffer, rows[(rows["attributes"] & CONTROL_BIT) != 0])
         open_ = self.found.open
         columns = (rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["attributes"].tolist())
         for producer_id, base, attributes in zip(*columns, strict=True):

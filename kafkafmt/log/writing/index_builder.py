@@ -12,25 +12,25 @@ index also gets an entry. When the segment is closed, the time index gets a fina
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET, NO_PRODUCER_ID
+from ..._backend import core
+from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
-from ...types import BatchTable, Buffer, IntArray, last_offset, last_offsets
+from ...types import BatchSummary, BatchTable, Buffer, IndexState, last_offset, last_offsets
 from ..format.file_view import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
 from ..format.producers import Aborted, Producers, read_markers
-from ..reading.segment_tables import Scratch
+from ..reading.segment_tables import Scratch, Table
 from ..reading.segment_walker import Walker
 
 INDEX_INTERVAL = 4096
 """Default value of Kafka's setting ``index.interval.bytes``."""
-FEW_BATCHES = 64
-"""If a table contains fewer batches than this, they are added one by one."""
 FEW_ENTRIES = 16
 """If there are fewer index entries than this, they are serialized one by one."""
 MAX_SEGMENT_BYTES = 2**31 - 1
@@ -47,8 +47,6 @@ class SegmentIndexes:
     ----------
     offset_entries, time_entries : int
         Number of entries so far, including the entries that `take` has returned.
-    largest_timestamp : int
-        Largest timestamp of the batches so far, in ms. -1 if no batch has a timestamp.
     """
 
     offset_entries: int
@@ -58,10 +56,7 @@ class SegmentIndexes:
         self.base_offset = base_offset
         self.interval = interval
         self.offset_entries = self.time_entries = 0
-        self.largest_timestamp: int = -1
-        self._largest_at = base_offset
-        self._indexed_at = 0
-        self._indexed_timestamp = -1
+        self._state: IndexState = 0, -1, base_offset, -1
         self._offsets: list[tuple[int, int]] = []
         self._times: list[tuple[int, int]] = []
 
@@ -71,56 +66,30 @@ class SegmentIndexes:
         other.__dict__.update(self.__dict__, _offsets=self._offsets.copy(), _times=self._times.copy())
         return other
 
+    @property
+    def largest_timestamp(self) -> int:
+        """Largest timestamp of the batches so far, in ms. -1 if no batch has a timestamp."""
+        return self._state[1]
+
     def add(self, table: BatchTable, position: int = 0) -> None:
         """Add the next batches of the segment.
 
         The table contains the position of each batch in a buffer. `position` is the position of the
         buffer in the file.
         """
-        if len(table) < FEW_BATCHES:
-            self._add_few(table, position)
-            return
-        starts, lasts = table["position"] + position, last_offsets(table)
-        largest = np.maximum.accumulate(np.maximum(table["max_timestamp"], self.largest_timestamp))
-        rises = largest > np.concatenate(([self.largest_timestamp], largest[:-1]))
-        begins = np.maximum.accumulate(np.where(rises, np.arange(len(table)), -1))
-        n = 0
-        while (n := int(np.searchsorted(starts, self._indexed_at + self.interval, "right"))) < len(table):
-            self._indexed_at = int(starts[n])
-            self._offsets.append((int(lasts[n]), self._indexed_at))
-            self.offset_entries += 1
-            self._reach(int(largest[n]), lasts, int(begins[n]))
-            self.close()
-        self._reach(int(largest[-1]), lasts, int(begins[-1]))
-
-    def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
-        """Update the largest timestamp of the segment.
-
-        `row` is the table row of the batch with the largest timestamp. It is -1 if this batch is in
-        an earlier table.
-        """
-        if row >= 0:
-            self.largest_timestamp, self._largest_at = largest, int(lasts[row])
-
-    def _add_few(self, table: BatchTable, position: int) -> None:
-        """Add batches one by one. For a few batches, this takes less time than NumPy operations."""
-        names = ("position", "base_offset", "last_offset_delta", "max_timestamp")
-        for start, first, delta, timestamp in zip(*(table[name].tolist() for name in names), strict=True):
-            last = first + delta if delta > 0 else first
-            if timestamp > self.largest_timestamp:
-                self.largest_timestamp, self._largest_at = timestamp, last
-            if start + position - self._indexed_at > self.interval:
-                self._indexed_at = start + position
-                self._offsets.append((last, self._indexed_at))
-                self.offset_entries += 1
-                self.close()
+        offsets, times, self._state = core.index_batches(table, position, self.interval, self._state)
+        self._offsets += offsets
+        self._times += times
+        self.offset_entries += len(offsets)
+        self.time_entries += len(times)
 
     def close(self) -> None:
         """Add a time index entry for the largest timestamp, unless the index already contains this timestamp."""
-        if self.largest_timestamp > self._indexed_timestamp:
-            self._times.append((self.largest_timestamp, self._largest_at))
+        indexed_at, largest, largest_at, indexed_timestamp = self._state
+        if largest > indexed_timestamp:
+            self._times.append((largest, largest_at))
             self.time_entries += 1
-            self._indexed_timestamp = self.largest_timestamp
+            self._state = indexed_at, largest, largest_at, largest
 
     def take(self) -> tuple[bytes, bytes]:
         """Return, as bytes, the offset index entries and time index entries that were added since the last call."""
@@ -165,24 +134,27 @@ class State:
         self.producers.take_back()
         self.epoch_runs[max(count - 1, 0) :] = last
 
-    def add(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update the state with the next batches, and return the transactions that these batches abort."""
-        for epoch, first, last in epoch_runs(table):
+    def add(self, buffer: Buffer, table: BatchTable, found: BatchSummary) -> list[Aborted]:
+        """Update the state with the next batches, and return the transactions that these batches abort.
+
+        `found` is a summary of the table.
+        """
+        for epoch, first, last in epoch_runs(table, found):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
                 self.epoch_runs.append((epoch, first, last))
             else:
                 self.epoch_runs[-1] = epoch, self.epoch_runs[-1][1], last
-        return self.add_producers(buffer, table)
+        return self.add_producers(buffer, table, found)
 
-    def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
+    def add_producers(self, buffer: Buffer, table: BatchTable, found: BatchSummary) -> list[Aborted]:
         """Update the producers, but not the leader epochs, with the next batches.
 
-        Return the transactions for which `table` contains an abort marker.
+        Return the transactions for which `table` contains an abort marker. `found` is a summary of
+        the table.
         """
-        ids = table["producer_id"]
-        if ids.tolist().count(NO_PRODUCER_ID) == len(ids) if len(ids) < FEW_BATCHES else (ids == NO_PRODUCER_ID).all():
+        if not found.producers:
             return []
-        control = table[(table["attributes"] & CONTROL_BIT) != 0]
+        control = table[(table["attributes"] & CONTROL_BIT) != 0] if found.attributes & CONTROL_BIT else table[:0]
         return self.producers.add(table, read_markers(self.reader, buffer, control))
 
 
@@ -223,20 +195,30 @@ def read_through(
 
     `state` is updated with the batches that were read. For `scratch`, see `Walker`.
     """
-    made = SegmentScan(SegmentIndexes(base_offset, interval), [], base_offset)
     walker = Walker(view, base_offset, max_batch_bytes, scratch=scratch)
-    for position, buffer, table, error in walker.tables(0, view.size):
+    return scan_tables(walker.tables(0, view.size), base_offset, state, interval)
+
+
+def scan_tables(tables: Iterable[Table], base_offset: int, state: State, interval: int = INDEX_INTERVAL) -> SegmentScan:
+    """Return the same result as `read_through`, from tables with the batch headers of the segment."""
+    made = SegmentScan(SegmentIndexes(base_offset, interval), [], base_offset)
+    for position, buffer, table, error in tables:
         made.error = error
-        n, falls = _fitting(table, position, base_offset, made.next_offset)
+        found = core.summarize_batches(table)
+        n, falls = _fitting(table, found, position, base_offset, made.next_offset)
         if n:
-            made.indexes.add(table[:n], position)
-            made.aborted += state.add(buffer, table[:n])
-            last = table[n - 1]
+            rows = table
+            if n < len(table):
+                rows = table[:n]
+                found = core.summarize_batches(rows)
+            made.indexes.add(rows, position)
+            made.aborted += state.add(buffer, rows, found)
+            last = rows[-1]
             made.next_offset, made.end = last_offset(last) + 1, position + int(last["position"]) + int(last["size"])
             made.batches += n
-            made.offsets += n + _sum_of_positive(table["last_offset_delta"][:n])
+            made.offsets += found.offsets
             if made.first_timestamp is None:
-                made.first_timestamp = int(table["max_timestamp"][0])
+                made.first_timestamp = int(rows["max_timestamp"][0])
         if n < len(table):
             made.error = (
                 StructureError("the batch's offsets are not above those of the previous batch", made.end)
@@ -248,32 +230,17 @@ def read_through(
     return made
 
 
-def _rising(firsts: IntArray, lasts: IntArray) -> bool:
-    """Return whether the offset ranges of batches increase. For a few batches, lists are faster than NumPy."""
-    if len(firsts) >= FEW_BATCHES:
-        return bool((firsts[1:] > lasts[:-1]).all() and (firsts <= lasts).all())
-    last = -1
-    for low, high in zip(firsts.tolist(), lasts.tolist(), strict=True):
-        if not last < low <= high:
-            return False
-        last = high
-    return True
-
-
-def _sum_of_positive(column: IntArray) -> int:
-    """Return the sum of all positive items. For a few items, a list is faster than NumPy."""
-    if len(column) < FEW_BATCHES:
-        return sum(n for n in column.tolist() if n > 0)
-    return int(np.maximum(column, 0).sum(dtype=np.int64))
-
-
-def _fitting(table: BatchTable, position: int, base_offset: int, next_offset: int) -> tuple[int, bool]:
+def _fitting(
+    table: BatchTable, found: BatchSummary, position: int, base_offset: int, next_offset: int
+) -> tuple[int, bool]:
     """Return the number of leading batches that fit in a segment, and whether the next batch's offset is too low.
 
     Parameters
     ----------
     table : BatchTable
         Valid batches, with positions in a buffer.
+    found : BatchSummary
+        Summary of the table.
     position : int
         File position of the buffer.
     base_offset : int
@@ -283,11 +250,12 @@ def _fitting(table: BatchTable, position: int, base_offset: int, next_offset: in
     """
     if not len(table):
         return 0, False
-    firsts, lasts = table["base_offset"], last_offsets(table)
-    end = position + int(table["position"][-1]) + int(table["size"][-1])
-    fits = int(lasts[-1]) - base_offset <= MAX_RELATIVE_OFFSET and end <= MAX_SEGMENT_BYTES
-    if fits and next_offset <= firsts[0] and _rising(firsts, lasts):  # this is true for most tables
+    last = table[-1]
+    end = position + int(last["position"]) + int(last["size"])
+    fits = last_offset(last) - base_offset <= MAX_RELATIVE_OFFSET and end <= MAX_SEGMENT_BYTES
+    if fits and next_offset <= found.lowest and found.increasing:  # this is true for most tables
         return len(table), False
+    firsts, lasts = table["base_offset"], last_offsets(table)
     ends = position + table["position"] + table["size"]
     falls = lasts < firsts
     falls[1:] |= firsts[1:] <= lasts[:-1]

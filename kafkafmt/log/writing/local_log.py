@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend import core
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...times import now_millis
 from ...types import BatchTable, Buffer, byte_view
@@ -220,7 +221,7 @@ class LocalLog:
                     epochs = assigned(epochs, epoch, offset)
             self._write_epochs(epochs)
         self.active.append(data, rows)
-        self.active.add_aborted(self.state.add_producers(data, rows))
+        self.active.add_aborted(self.state.add_producers(data, rows, core.summarize_batches(rows)))
         self.next_offset = int(rows["base_offset"][-1]) + max(int(rows["last_offset_delta"][-1]), 0) + 1
         s, due = self.settings, False
         if s.flush_messages is not None:

@@ -109,7 +109,8 @@ def test_state_is_restored_after_batches_were_taken_back() -> None:
 
     def add(data: bytes) -> None:
         table = np.zeros(4, BATCH_DTYPE)
-        state.add(data, table[: core.scan_batches(data, table).count])
+        rows = table[: core.scan_batches(data, table).count]
+        state.add(data, rows, core.summarize_batches(rows))
 
     def content() -> object:
         return dict(state.producers.entries), state.producers.open_producers, list(state.epoch_runs)
