@@ -39,7 +39,7 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
     if int(first[0]) < lower or not _increase(first, last):
         return False
-    # If an offset is far from `lower`, `believable` must check the gaps inside the ranges.
+    # If an offset is far from `lower`, `_adrift` must check the gaps inside the ranges.
     near = int(last[-1]) - (lower or int(first[0])) <= MAX_RELATIVE_OFFSET
     return near and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
 
