@@ -242,7 +242,7 @@ class PartitionLog(PlannedLog):
             raise UnconfirmedError(segment.name)
         if self.on_unconfirmed is not None:
             self.on_unconfirmed()
-        if reading.divided and self.directory.cleaned:
+        if reading.divided and reading.compacted:
             # The index contradicts the batches. In a compacted log, only the whole segment shows which ones are missing.
             self.plan(segment)
         return reading.remainder

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END
-from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray, last_offset, last_offsets
 from ..format.file_view import FileView, aligned_buffer
 from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Range, Stretch, divide, first_offset_at, whole_segment
 from .missing import changed
@@ -43,6 +43,8 @@ HEADERS_RANGE_BYTES = 8 << 20
 """Approximate size of a byte range, in bytes, if only the batch headers are needed."""
 PIECE_BYTES = 1 << 20
 """Number of bytes that are read at once if only the batch headers are needed."""
+MANY_GAPS = 8
+"""Number of gaps between the offsets of the batches in one byte range that shows that the log was compacted."""
 
 
 class UnconfirmedError(Exception):
@@ -73,7 +75,7 @@ class SinglePass:
     max_batch_bytes : int
         Largest size of one batch, in bytes.
     compacted : bool
-        Whether the log was compacted, so that missing offsets are normal.
+        Whether the log is known to be compacted, so that missing offsets are normal.
     headers_only : bool, default False
         Whether the caller needs only the batch headers. If possible, the buffers of the `Part` objects
         are then empty, the byte ranges are larger, and no byte range is held in memory.
@@ -84,6 +86,8 @@ class SinglePass:
         Whether all batches were read and confirmed.
     divided : bool
         Whether the offset index was used to divide the segment.
+    compacted : bool
+        Whether the log was compacted, according to the parameter or to the batches that were read.
     remainder : SegmentRemainder or StretchRemainder
         The bytes that were not confirmed. It is a StretchRemainder if `stretch` was given.
 
@@ -114,7 +118,7 @@ class SinglePass:
         self._stretch = stretch or whole_segment(segment, view.size)
         self._last_possible = whole_segment(segment, 0).end.upto
         self._max_batch_bytes = max_batch_bytes
-        self._compacted = compacted
+        self.compacted: bool = compacted
         self._headers_only = headers_only and view.data is None and view.fileno() >= 0
         self._walker = Walker(view, segment.base_offset or 0, max_batch_bytes)
         self._buffer: ByteArray = np.empty(0, np.uint8)
@@ -174,7 +178,7 @@ class SinglePass:
             return True
         if border.upto > start:
             return self._confirmed_border(border, found.after_start, found.before_start) is not None
-        if self._compacted:
+        if self.compacted:
             return last_offset(part.table[0]) == border.upto
         return part.extent.first_offset <= start
 
@@ -196,22 +200,25 @@ class SinglePass:
         if scan.error is not None or scan.position != size or not scan.count:
             return None
         last = last_offset(table[scan.count - 1])
-        return first if last == first - 1 or (self._compacted and last < first) else None
+        return first if last == first - 1 or (self.compacted and last < first) else None
 
     def _confirmed(self, found: Range, expected: int) -> Part | None:
         """Read and check the batches of a byte range. If a CRC, offset or index entry is wrong, return None instead.
 
         All offsets must be at least `expected`. If the log was not compacted, and the segment contains
-        bytes before or after the range, the offsets must also be consecutive.
+        bytes before or after the range, the offsets must also be consecutive. If the batches show that
+        the log was compacted, set `compacted`.
         """
         end = found.end.position
         # A batch in another range can contain the missing offsets. Only a plan delivers such a batch in order.
-        dense = not self._compacted and (found.start.indexed or found.end.indexed)
+        dense = not self.compacted and (found.start.indexed or found.end.indexed)
         scanned = self._scanned(found)
         if scanned is None:
             return None
         at, buffer, rows = scanned
         first, last = rows["base_offset"], last_offsets(rows)
+        if dense and _shows_compaction(rows, first, last):
+            self.compacted, dense = True, False
         if (
             int(first[0]) < expected
             or (dense and not found.start.position and int(first[0]) != expected)
@@ -280,6 +287,16 @@ class SinglePass:
         """
         first = first_offset_at(self._view, border) if border.indexed else None
         return first if first is not None and after < first else None
+
+
+def _shows_compaction(rows: BatchTable, first: IntArray, last: IntArray) -> bool:
+    """Return whether records are missing in a batch, or offsets are missing between at least MANY_GAPS batches.
+
+    A copy of a compacted log need not contain the log cleaner's checkpoint. In other logs, the broker
+    numbers the records of a batch without gaps, and a batch that is out of place leaves only one gap.
+    """
+    thinned = (rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])
+    return bool(thinned.any() or np.count_nonzero(first[1:] > last[:-1] + 1) >= MANY_GAPS)
 
 
 def add_run(runs: list[Run], run: Run) -> None:

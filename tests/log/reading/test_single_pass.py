@@ -8,9 +8,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from building import mutate, simple_batch
+from building import batch, mutate, simple_batch
 from fuzz import directories
 
+from kafkafmt import iter_batches
 from kafkafmt.constants import NO_END
 from kafkafmt.log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from kafkafmt.log.reading import single_pass
@@ -57,10 +58,10 @@ def write_segment(
     name = folder / f"{base:020}"
     name.with_suffix(".log").write_bytes(b"".join(batches))
     found, position = [], 0
-    for batch in indexed or batches:
+    for raw in indexed or batches:
         if position:
-            found.append((int.from_bytes(batch[:8], "big") - base, position))
-        position += len(batch)
+            found.append((int.from_bytes(raw[:8], "big") - base, position))
+        position += len(raw)
     if entries:
         name.with_suffix(".index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in found))
     return found
@@ -180,6 +181,39 @@ def test_last_batch_with_a_lowered_offset_is_damage_of_the_offsets_after_the_ind
         (found, damaged, _), log = read(only(tmp_path / "t-0"), planned=False, start=start)
         assert (found, [(d.first_offset, d.last_offset) for d in damaged]) == ([], [(39, None)])
         assert log.next_offset == 39
+
+
+def thinned(first: int) -> bytes:
+    """Return a batch with three offsets, of which compaction removed the second."""
+    return batch([(0, 0, None, b"a", ()), (2, 2, None, b"c", ())], base_offset=first, last_offset_delta=2)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize(
+    "batches",
+    [[simple_batch([b"value %d" % i], 3 * i) for i in range(60)], [thinned(3 * i + (i >= 6)) for i in range(60)]],
+    ids=["many missing batches", "missing records"],
+)
+def test_copy_of_a_compacted_log_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[bytes], tasks: int
+) -> None:
+    """The log cleaner's checkpoint is missing, but the batches show that the log was compacted."""
+    monkeypatch.setattr(single_pass, "RANGE_BYTES", 12 * len(batches[0]))
+    lasts = [summary.last_offset.to_bytes(8, "big") + raw[8:] for raw in batches for summary in iter_batches(raw)]
+    write_segment(tmp_path / "t-0", batches, indexed=lasts)
+    (expected, _, _), _ = read(only(tmp_path / "t-0"), planned=True)
+    segment = only(tmp_path / "t-0").segments[0]
+    whole = whole_segment(segment, segment.size)
+    cuts = [border_near(segment, i * segment.size // tasks) for i in range(1, tasks)]
+    found: list[int] = []
+    for start, end in itertools.pairwise([whole.start, *cuts, whole.end]):
+        assert start is not None
+        assert end is not None
+        log = PartitionLog(only(tmp_path / "t-0"))
+        log.restrict(log.segments[0], Stretch(start, end))
+        found += [r.offset for r in log.records()]
+        assert log.planned == 0
+    assert found == [offset for offset, *_ in expected]
 
 
 def read_in_tasks(folder: Path, cuts: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
