@@ -35,7 +35,7 @@ RECORDS = 50
 def make_log(root: Path, codec: str, total: int) -> int:
     """Write a partition with records of 300 bytes, and return its size in bytes.
 
-    Random hexadecimal digits make up the values, so codecs can halve their size.
+    The values are random hexadecimal digits, which codecs can compress to half of their size.
     """
     rng = random.Random(1)
     batches = [
@@ -46,7 +46,7 @@ def make_log(root: Path, codec: str, total: int) -> int:
         for _ in range(64)
     ]
     with warnings.catch_warnings(), LogDirectory(root, segment_bytes=SEGMENT_BYTES) as directory:
-        warnings.simplefilter("ignore")  # the directory is not meant for a broker
+        warnings.simplefilter("ignore")  # no broker reads the directory, so stray partitions do not matter
         writer, written = directory.writer("t", 0), 0
         for batch in itertools.cycle(batches):
             writer.append_batches(batch)

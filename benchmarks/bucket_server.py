@@ -29,7 +29,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers requests of S3 clients for objects and lists, without checking signatures."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the content of an answer waits 40 ms for the client's acknowledgement
+    # Nagle's algorithm would delay the content of an answer by 40 ms, until the client acknowledges the headers.
+    disable_nagle_algorithm = True
     server: Server
 
     def do_HEAD(self) -> None:

@@ -4,7 +4,7 @@
 
 The broker and the server read the same directory, and take turns. The broker has its default
 settings, and the flags of the JVM that `kafka-server-start.sh` sets. Each client first reads the topic
-several times from the broker, so that the broker's code is compiled. One read is not enough: the
+several times from the broker, so that the broker's code is compiled. After only one such read, the
 next reads still took up to twice the CPU time of later reads.
 
 The server is measured twice in each round: `first` is a new process, which checks the CRC of each

@@ -1,12 +1,13 @@
-"""Serve one topic with as little code as possible, to measure the CPU time that the kernel alone needs.
+"""Serve one topic with as little code as possible, to measure the least CPU time that Python needs.
 
     python benchmarks/serve_floor.py DIRECTORY TOPIC [--check]
 
-The program answers Fetch requests of the versions 16 to 18 for one partition with one segment. It
-knows the position of each batch, and sends each response with a write, one sendfile and a write, as
-`kafkafmt serve` does. With --check, it also reads the bytes and checks their CRCs before it sends
-them. It has no sessions, long polls, limits and checks of the directory. All other requests are
-forwarded to `kafkafmt serve`, whose CPU time is not counted. The program prints its port.
+The program answers Fetch requests of the versions 16 to 18 for one partition with one segment. At
+the start, it reads the positions of all batches. It sends each response with one write, one sendfile
+and another write, as `kafkafmt serve` does. With --check, it also reads the bytes and checks their
+CRCs before it sends them. It has no fetch sessions and no long polls, and checks no limits and no
+changes of the directory. All other requests are forwarded to `kafkafmt serve`, whose CPU time is not
+counted. The program prints its port.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Part = bytes | tuple[int, int]
 
 
 class Segment:
-    """The segment of the topic, and the end position and the last offset of each batch."""
+    """The segment of the topic, with the end position and the last offset of each batch in memory."""
 
     def __init__(self, path: Path, check: bool) -> None:
         self.descriptor = os.open(path, os.O_RDONLY)
@@ -57,7 +58,7 @@ class Segment:
         self.end: int = self._lasts[-1] + 1
 
     def batches(self, offset: int) -> tuple[int, int]:
-        """Return position and size of the batches from `offset` on, at most SENT_AT_ONCE bytes."""
+        """Return the position and the total size of the batches from `offset` onwards, at most SENT_AT_ONCE bytes."""
         first = bisect_left(self._lasts, offset)
         start = self._ends[first - 1] if first else 0
         end = self._ends[bisect_right(self._ends, start + SENT_AT_ONCE) - 1]
@@ -84,7 +85,7 @@ def answer(segment: Segment, frame: bytes) -> list[Part]:
 
 
 def send(descriptor: int, segment: Segment, parts: list[Part]) -> bool:
-    """Send what the client accepts, and remove it from `parts`. Return whether everything was sent."""
+    """Send `parts` until the socket accepts no more, and remove what was sent. Return whether everything was sent."""
     try:
         while parts:
             part = parts[0]

@@ -184,7 +184,7 @@ class Catalog:
         return self.topic_by_key(topic_id.bytes)
 
     def topic_by_key(self, key: TopicKey) -> Topic | None:
-        """Return the topic with this name or with these bytes as its id, or None if it is not served."""
+        """Return the topic with the name or the topic id (as bytes) `key`, or None if the topic is not served."""
         topics, (indexed, by_id) = self._topics, self._by_id
         if isinstance(key, str):
             return topics.get(key)

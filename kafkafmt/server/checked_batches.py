@@ -101,7 +101,8 @@ class CheckedBatches:
         self._ends: IntArray = np.cumsum(self._sizes)
         self._firsts: IntArray = table["base_offset"].copy()
         self.lasts: IntArray = last_offsets(table)
-        # bisect is faster with memoryviews than np.searchsorted. To create one from an array takes as long as a search.
+        # bisect on a memoryview is faster than np.searchsorted. The memoryviews are stored, because creating one
+        # takes as long as a search.
         self._lasts_view = self.lasts.data
         self._ends_view = self._ends.data
         self._adjacent = bool((self._positions[1:] == self._positions[:-1] + self._sizes[:-1]).all())

@@ -228,7 +228,8 @@ class ClientConnection(Receiver):
                 self._incomplete = True
                 self.set_deadline(PARTIAL_TIMEOUT)
             return
-        _, key, version = _START.unpack(frame[: _START.size].ljust(_START.size, b"\xff"))  # a frame can be shorter
+        # A frame can be shorter than _START.
+        _, key, version = _START.unpack(frame[: _START.size].ljust(_START.size, b"\xff"))
         self._answer_small(frame, key, version)
 
     def _answer_small(self, frame: bytes, key: int, version: int) -> None:

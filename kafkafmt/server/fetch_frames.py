@@ -41,9 +41,10 @@ _NO_TAGS = b"\0"
 class FetchFrames:
     """Reads the requests and writes the responses of one version of Fetch.
 
-    Consumers send many Fetch requests, so they are processed in fewer steps than other requests. The
-    layouts of the request are stored. The response is written without message objects, and contains
-    references to segments instead of record data.
+    Consumers send many Fetch requests, so these are processed in fewer steps than other requests.
+    Usual requests are read without message objects (`read_plain`). For all other requests, the
+    layouts of the message classes are found only once. The response is also written without message
+    objects, and contains references to segments instead of record data.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ class FetchFrames:
             data += _NO_REPLICA
 
     def _length(self, length: int | None) -> bytes | bytearray:
-        """Return the length of an array, of bytes or of a compact string. None is the length of a null value."""
+        """Encode the length of an array, of bytes or of a compact string. If `length` is None, encode a null value."""
         if not self._flexible:
             return _INT32.pack(-1 if length is None else length)
         left = 0 if length is None else length + 1

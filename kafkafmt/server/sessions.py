@@ -141,7 +141,8 @@ class FetchSessions:
             self._partitions += len(found.partitions) - before
             if len(found.partitions) > MOST_PARTITIONS:
                 self._drop(session_id)
-                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client then sends its next request without a session
+                # After this error, the client sends its next request without a session id.
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             self._limit()
         return found
 

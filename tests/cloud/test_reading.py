@@ -174,7 +174,7 @@ def test_scan_requests_each_byte_once(indexed: tuple[Path, str], proxy: Proxy) -
 
 
 def test_index_that_is_opened_ahead_takes_one_request(bucket: S3Store, proxy: Proxy) -> None:
-    content = bytes(range(256)) * 1000  # more than the number of bytes that usually open a file
+    content = bytes(range(256)) * 1000  # more than FIRST_BYTES, the default size of a first request
     obstore.put(bucket, "large.index", content)
     proxy.requests.clear()
     path = UrlPath(f"s3://{BUCKET}/large.index")

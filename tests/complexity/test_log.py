@@ -112,7 +112,7 @@ def test_verify_grows_linearly_with_damage_during_transactions(write: Callable[.
 
 
 class Names(list[str]):
-    """A list of file names that must not be searched, because each search reads the whole list."""
+    """A list of file names that fails the test if it is searched, because each search reads the whole list."""
 
     def __contains__(self, name: object) -> bool:
         raise AssertionError(f"searched a list for {name}")

@@ -78,7 +78,7 @@ def rows_of(folder: Path) -> list[Row]:
 
 
 def period_of(micros: int | None, parts: dict[str, str]) -> tuple[str | None, str | None]:
-    """Return the date and the hour of a timestamp. For None, return those of the directory."""
+    """Return the date and the hour of a timestamp. If `micros` is None, return those in the directory names."""
     if micros is None:
         return parts.get("date"), parts.get("hour")
     time = EPOCH + timedelta(microseconds=micros)

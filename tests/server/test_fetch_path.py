@@ -340,7 +340,7 @@ def test_changes_are_noticed_between_two_full_checks(
 
 
 class CountedPartition:
-    """Stands for a partition that never changes. It counts how often a waiting client compares `changes`."""
+    """A partition that never changes. `compared` counts how often waiting clients read `changes`."""
 
     def __init__(self) -> None:
         self.compared = 0
@@ -366,5 +366,5 @@ def test_many_waiting_clients_check_less_often() -> None:
         assert changed == [False] * clients
 
     asyncio.run(wait())
-    # With a check of each client every 0.1 s, there would be 7,000 checks.
+    # If each client checked the partition every 0.1 s, there would be 7,000 checks.
     assert clients <= served.compared <= clients * 4

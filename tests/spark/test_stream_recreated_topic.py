@@ -98,7 +98,7 @@ def test_topic_that_is_created_again_in_a_trigger_is_read_once(tmp_path: Path) -
 
 @pytest.mark.parametrize("topic_id", [OLD, None])
 def test_stream_continues_if_the_topic_id_is_equal_or_unknown(topic_id: str | None, tmp_path: Path) -> None:
-    """For example, Kafka replaces the directory if it moves a partition to another disk."""
+    """A new directory does not prove that the topic is new. A broker can also move a partition to another disk."""
     append(tmp_path, [b"old"] * 3, OLD)
     stream = reader(tmp_path)
     end = stream.latestOffset(stream.initialOffset(), ALL)

@@ -129,7 +129,10 @@ def _batch_starts(data: bytes) -> list[int]:
 
 
 def cat(arguments: Iterable[str | Path]) -> tuple[list[dict[str, Any]], int]:
-    """Run `kafkafmt cat --on-error skip` in this process. Return its records, with bytes, and its exit code."""
+    """Run `kafkafmt cat --on-error skip` in this process, and return the records and the exit code.
+
+    The keys, the values and the values of headers are bytes.
+    """
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
     given = ["cat", *map(str, arguments), "--on-error", "skip", "--format", "json", "--bytes", "base64"]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):

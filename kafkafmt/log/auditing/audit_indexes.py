@@ -113,7 +113,7 @@ class IndexAudit:
         self._empty = not (len(self._offset) or len(self._time))
         if self._empty:
             return
-        # See `core.match_index_entries`. MANY, -1 and -2 mean that no batch was found.
+        # `core.match_index_entries` overwrites these initial values for each entry that refers to a batch.
         self._matches = np.full((3, len(self._offset)), -1)
         self._matches[0] = MANY
         self._time_matches = np.full((3, len(self._time)), -2)
@@ -155,9 +155,10 @@ class IndexAudit:
         )
 
     def _few_are_right(self, plan: SegmentPlan, end: int) -> bool:
-        """Return whether all entries are right or refer to damaged data. For a few entries, lists are faster than NumPy.
+        """Return True if all entries are right or refer to damaged data.
 
-        If the result is False, `_wrong_offsets` and `_wrong_times` decide.
+        For a few entries, lists are faster than NumPy. If the result is False, some entries may be
+        wrong, and `_wrong_offsets` and `_wrong_times` check all entries.
         """
         places = list(zip(*(c.tolist() for c in self._offset.columns), strict=True))
         first_of, _, last_of = self._matches.tolist()

@@ -104,7 +104,7 @@ class IsolationAudit:
             self._extend(producer_id, int(rows["base_offset"][first]), end)
 
     def _extend(self, producer_id: int, first: int, end: int) -> None:
-        """Begin a transaction at the offset `first`, or continue the open transaction, up to the offset `end`."""
+        """Extend the producer's open transaction to offset `end`. If none is open, begin one at offset `first`."""
         span = self._open.get(producer_id)
         self._before.setdefault(producer_id, span)
         self._open[producer_id] = (first if span is None else span[0]), end

@@ -141,9 +141,10 @@ class StateAudit:
     def add(
         self, segment: SegmentFile, table: BatchTable, last: int, found: BatchSummary, markers: dict[int, Marker]
     ) -> None:
-        """Process batches of a segment, and check the snapshots whose offsets these batches reach.
+        """Process batches of a segment, and check each producer snapshot with an offset of at most `last`.
 
         `last` is the last offset of the batches, and `found` is a summary of their headers.
+        Each snapshot is compared with the batches before its offset.
         `markers` maps the offset of each control batch to its transaction marker.
         """
         while self._pending and last >= self._pending[0]:

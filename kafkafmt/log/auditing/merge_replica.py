@@ -320,10 +320,10 @@ def bytes_from(headers: Headers, offset: int) -> int:
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
     """Return the ranges of offsets that are valid in no replica.
 
-    If the end of a replica is damaged, the number of lost offsets is unknown. Therefore, two sizes
-    in bytes are compared: the damage, and the batches of the merged log that begin with the first
-    damaged offset. If the damage is larger, all offsets after the end of the merged log are
-    reported as lost. The last offset of the reported range is None.
+    If the end of a replica is damaged, the number of lost offsets is unknown. Therefore, the size of
+    this damage is compared with the size of the merged log from the first damaged offset onwards,
+    both in bytes. If the damage is larger, all offsets after the end of the merged log are reported
+    as lost. The last offset of the reported range is None.
 
     Offsets before the first batch of the merged log are lost only if a replica is damaged there.
     Otherwise, compaction may have removed them. `verify` does not report such offsets either.

@@ -3,8 +3,7 @@
 Each segment keeps its name. The batches of a segment are copied in offset order, inside the kernel
 (``copy_file_range``). Then the copy is read once, to check every CRC again and to rebuild the
 indexes, producer snapshots and leader epochs. The batches of a small segment are copied through
-memory, and checked there. A segment is split if its indexes cannot hold all its
-batches.
+memory, and checked there. A segment is split if its indexes cannot hold all its batches.
 """
 
 from __future__ import annotations
@@ -350,7 +349,7 @@ class PartitionCopy:
         start, end = self.bases[0], self.made.next_offset
         if end > self.bases[-1]:
             self._new(file_name(end, ".snapshot"), _snapshot_bytes(self.state), self.made.mode)
-        # The log start offset is below the first segment if older segments are in tiered storage.
+        # The log start offset can be below the first segment, because older segments can be in tiered storage.
         log_start = min(known.get(LOG_STARTS, start), end)
         self._new(LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
         self._copy_unchanged_files()
@@ -380,7 +379,7 @@ class PartitionCopy:
             self.made.segments -= 1
         self.bases.append(end)
         self._new(file_name(end), b"".join(marker.data for marker in markers.values()), self.made.mode)
-        self.gaps = False  # the source has no snapshot for this segment
+        self.gaps = False  # add no producers from the source, because it has no snapshot for this segment
         self._index(end)
 
     def _epochs(self, start: int, end: int) -> Epochs:
@@ -397,7 +396,7 @@ class PartitionCopy:
             )
         except StructureError:
             kept = []
-        # In a checkpoint, the first epoch starts at the log start offset, although its batches can start earlier.
+        # As in a broker's checkpoint, an epoch with batches below the log start offset starts at the log start offset.
         runs = self.state.epoch_runs
         below = sum(first <= start for _, first, _ in runs)
         runs = [(epoch, max(first, start), max(last, start)) for epoch, first, last in runs[max(below - 1, 0) :]]

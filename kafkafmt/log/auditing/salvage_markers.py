@@ -122,7 +122,7 @@ class _Search:
         base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
         if not entry.first <= base < entry.last:
             return  # do not restore a marker if no batch of its transaction was copied
-        if entry.producer_id >= 0 and epoch >= 0:  # no marker can end other transactions
+        if entry.producer_id >= 0 and epoch >= 0:  # a marker needs a producer id and an epoch
             self.found.append(_Lost(entry, epoch, max(timestamp, NO_TIMESTAMP), self._epoch))
 
     def finish(self, lost: int) -> None:
@@ -189,10 +189,12 @@ def abort_markers(
 ) -> dict[int, Restored]:
     """Build an abort marker for each of the given open transactions, and return the markers by producer id.
 
-    The first marker gets the given offset, and each further marker gets the next offset. A transaction
-    is omitted if no marker can end it, because its producer id or epoch is negative, or if it would get
-    an offset that no log can contain. If `timestamp` is None, a marker gets the timestamp of the
-    producer's last batch.
+    The first marker gets the given offset, and each further marker gets the next offset. If
+    `timestamp` is None, a marker gets the timestamp of the producer's last batch.
+
+    If the producer id or the epoch of a transaction is negative, no marker can end the transaction,
+    so the transaction is omitted. A transaction is also omitted if the offset of its marker would be
+    too large for a log.
     """
     markers: dict[int, Restored] = {}
     for entry in transactions:

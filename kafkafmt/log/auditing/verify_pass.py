@@ -114,7 +114,7 @@ class VerifyPass:
             self._flush()
             self._flushed = True
         self._waits += len(rows)
-        # To copy a small table as bytes is ten times as fast as `rows.copy()`, which copies each field.
+        # Copying a small table as bytes is ten times as fast as `rows.copy()`, which copies each field separately.
         self._waiting.append(_Seen(position, np.frombuffer(rows.tobytes(), BATCH_DTYPE), found, markers))
 
     def _note(self, _: Any, error: KafkaFormatError) -> None:
@@ -136,8 +136,8 @@ class VerifyPass:
     def is_complete(self, plan: SegmentPlan) -> bool:
         """Return whether a reader of the segment gets exactly the batches that were passed to `see`, in the same order.
 
-        If the result is False, all data that `see` has collected for the segment is discarded. If
-        the result is True, the batches and the damage of the segment are added to the transactions.
+        If so, add the batches and the damage of the segment to the transactions. Otherwise, discard
+        all data that `see` has collected for the segment.
         """
         runs = RunColumns.of(plan.extents)
         if (
@@ -160,7 +160,8 @@ class VerifyPass:
     def _walk_around_damage(self, plan: SegmentPlan) -> None:
         """Add the collected batches and the damage of the segment to the transactions, in offset order.
 
-        If batches were added before the damage was found, discard the transactions.
+        This is possible only if `see` was called at most once for the segment. Otherwise, discard the
+        transactions.
         """
         walk = self._walk
         if walk is None or self._flushed or len(self._waiting) > 1:

@@ -39,13 +39,16 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
     if int(first[0]) < lower or not _increase(first, last):
         return False
-    # If an offset is far from `lower`, `_adrift` must check the gaps inside the ranges.
+    # If the last offset is too far above `lower`, return False, because `_adrift` must check the gaps between batches.
     near = int(last[-1]) - (lower or int(first[0])) <= MAX_RELATIVE_OFFSET
     return near and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
 
 
 def _increase(first: IntArray, last: IntArray) -> bool:
-    """Return whether the offset ranges from `first[i]` to `last[i]` increase. For a few ranges, lists are faster."""
+    """Return whether each offset range from `first[i]` to `last[i]` is valid and above the previous range.
+
+    For a few ranges, lists are faster than NumPy.
+    """
     if len(first) > FEW_RUNS:
         return bool((first <= last).all() and (first[1:] > last[:-1]).all())
     firsts, lasts = first.tolist(), last.tolist()
@@ -58,9 +61,9 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     The base offset of a range of batches is implausible if all of these conditions are met:
 
     - The range is a single batch.
-    - It is the last batch of the segment, or damaged bytes directly precede it.
-    - The distance to the last offset of the previous range exceeds the largest offset range of a
-      segment. A broker writes such a batch to a new segment.
+    - This batch is the last batch of the segment, or damaged bytes directly precede it.
+    - Its base offset is so far above the last offset of the previous range that one segment cannot
+      contain both offsets. A broker would have written the batch to a new segment.
 
     If `lower` is 0, the file can be an excerpt of a segment, so its first batch can have any base
     offset. Therefore, the mask is always False for the first range of batches.

@@ -203,7 +203,10 @@ class OffsetBounds:
         return first, last, known
 
     def _of_few(self, at: list[int]) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return the result of `of` if no batches are out of place. For a few byte ranges, lists are faster."""
+        """Return the result of `of` for a few byte ranges of a segment in which no batch is out of place.
+
+        For a few byte ranges, lists are faster than NumPy.
+        """
         ats, n = self._at.tolist(), len(self._at)
         firsts = [self._lower, *(last + 1 for last in self._last.tolist())]
         lasts = [*(first - 1 for first in self._first.tolist()), MAX_OFFSET if self._upper is None else self._upper]

@@ -97,7 +97,7 @@ def indexed_offset(segment: SegmentFile, view: FileView, offset: int) -> int:
 
 
 def last_position_below(segment: SegmentFile, view: FileView, offset: int) -> int:
-    """Return the position in the last entry of the offset index whose offset is below `offset`.
+    """Find the last entry with an offset below `offset` in the offset index, and return the position in this entry.
 
     If there is no such entry, return -1.
     """

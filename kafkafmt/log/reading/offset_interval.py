@@ -37,7 +37,7 @@ class OffsetInterval:
 
     @property
     def damage_high(self) -> int:
-        """End offset (exclusive) of the damage that is reported."""
+        """End offset (exclusive) of reported damage: `high + 1` if `to_log_end` is True, otherwise `high`."""
         return self.high + 1 if self.to_log_end else self.high
 
     def stable(self, last_stable_offset: int, is_log_end: bool) -> OffsetInterval:

@@ -243,7 +243,8 @@ class PartitionLog(PlannedLog):
         if self.on_unconfirmed is not None:
             self.on_unconfirmed()
         if reading.divided and reading.compacted:
-            # The index contradicts the batches. In a compacted log, only the whole segment shows which ones are missing.
+            # The index contradicts the batches. In a compacted log, only a plan of the whole segment shows which
+            # batches are missing.
             self.plan(segment)
         return reading.remainder
 

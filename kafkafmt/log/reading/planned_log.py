@@ -156,7 +156,8 @@ class PlannedLog:
     def plan(self, segment: SegmentFile, see: See | None = None, scratch: Scratch | None = None) -> SegmentPlan:
         """Return the plan of a segment, which lists its valid batches, its damage and other problems.
 
-        The first call for a segment creates its plan. For `see` and `scratch`, see `plan_segment`. If retention has deleted the segment file, the plan is empty. If the file is
+        The first call for a segment creates its plan. `plan_segment` describes the parameters `see`
+        and `scratch`. If retention has deleted the segment file, the plan is empty. If the file is
         missing for any other reason, raise `UnavailableSegmentError`.
         """
         name = segment.name
@@ -309,11 +310,11 @@ class PlannedLog:
                 extents = sound_runs(walker, position, start if position else base, end, gaps=compacted)
                 if extents and position and extents[-1].last_offset < start:
                     if extents[-1].last_offset < indexed_offset(segment, view, start):
-                        return None  # the batches that the index describes are missing
+                        return None  # the index contains a higher offset, so batches are missing
                 if extents and compacted:
                     last = extents[-1]
                     if last_position_below(segment, view, max(end, last.last_offset)) >= last.end:
-                        return None  # the last batch, which ends the range, may be out of place
+                        return None  # the index contains lower offsets after this batch, so it may be out of place
         except FileNotFoundError:
             return None
         if extents is None or (

@@ -130,10 +130,11 @@ class StretchRemainder:
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the unread batches in `part`, and a `Damage` object for each batch with contradictory offsets.
 
-        If no unread batch remains, None is returned instead of the batches. A batch can be out of
-        place, so that its offsets are outside the offset range that this task reads. They are
-        contradictory if they overlap the offsets of a batch that the plan omits, because another task
-        may have read that batch without a plan.
+        If no unread batch remains, None is returned instead of the batches.
+
+        A batch that is out of place can have offsets outside the offset range of this task. Such
+        offsets are contradictory if they overlap the offsets of a batch that the plan omits, because
+        another task may have delivered the omitted batch without a plan.
         """
         table = part.table
         position = table["position"] + part.position

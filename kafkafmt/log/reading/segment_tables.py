@@ -64,7 +64,7 @@ class Scratch:
 
     @cached_property
     def spans(self) -> IntArray:
-        """An array for damaged byte ranges."""
+        """An array for damaged byte ranges, with one row per byte range."""
         return np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
 
 

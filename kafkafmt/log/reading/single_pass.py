@@ -2,7 +2,8 @@
 
 - A byte range is confirmed only if it consists of complete batches whose CRCs match.
 - The offsets of the batches in a confirmed range increase, and are within the offset range of the
-  segment. If the log was not compacted, no offset is missing before a batch of another range.
+  segment. If the segment is divided into several ranges, and the log was not compacted, no offset is
+  missing inside a range or between two ranges.
 - The first batch of a confirmed range agrees with the offset index: its base offset is above the
   offset in the previous index entry, and its last offset is at most the offset in its own index
   entry. If several tasks read the segment, the last offset of the batch before a task's first range
@@ -185,11 +186,14 @@ class SinglePass:
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
         """Return the first offset of the batch at `border`, if the batches before and after `border` match the index.
 
-        `before` is the position in the previous index entry. The bytes between `before` and
-        `border` must be complete batches. The offsets of these batches must be lower than the first
-        offset of the batch at `border`. If the log was not compacted, no offset may be missing between
-        them. If a check fails, or if `border` is the start or the end of
-        a segment, return None.
+        `before` is the position in the previous index entry, and `after` is the offset in this entry.
+        If one of these conditions is not met, return None:
+
+        - The border is not the start or the end of the segment.
+        - The first offset of the batch at `border` is above `after`.
+        - The bytes from `before` to `border` are complete and valid batches.
+        - The last offset of these batches is below the first offset of the batch at `border`. If the
+          log was not compacted, no offset is missing between these two offsets.
         """
         first = self._first_offset_at(border, after)
         if first is None:
@@ -210,7 +214,7 @@ class SinglePass:
         the log was compacted, set `compacted`.
         """
         end = found.end.position
-        # A batch in another range can contain the missing offsets. Only a plan delivers such a batch in order.
+        # If offsets are missing, a batch in another range can contain them. Only a plan delivers that batch in order.
         dense = not self.compacted and (found.start.indexed or found.end.indexed)
         scanned = self._scanned(found)
         if scanned is None:
@@ -290,10 +294,12 @@ class SinglePass:
 
 
 def _shows_compaction(rows: BatchTable, first: IntArray, last: IntArray) -> bool:
-    """Return whether records are missing in a batch, or offsets are missing between at least MANY_GAPS batches.
+    """Return whether the batches show that the log was compacted.
 
-    A copy of a compacted log need not contain the log cleaner's checkpoint. In other logs, the broker
-    numbers the records of a batch without gaps, and a batch that is out of place leaves only one gap.
+    This is the case if a batch has fewer records than offsets, or if there are at least MANY_GAPS
+    gaps between batches. In other logs, the records of a batch have consecutive offsets, and a batch
+    that is out of place leaves only one gap. The log cleaner's checkpoint is not sufficient to
+    detect compaction, because a copy of a log can lack this checkpoint.
     """
     thinned = (rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])
     return bool(thinned.any() or np.count_nonzero(first[1:] > last[:-1] + 1) >= MANY_GAPS)

@@ -233,7 +233,7 @@ def scan_tables(tables: Iterable[Table], base_offset: int, state: State, interva
 def _fitting(
     table: BatchTable, found: BatchSummary, position: int, base_offset: int, next_offset: int
 ) -> tuple[int, bool]:
-    """Return the number of leading batches that fit in a segment, and whether the next batch's offset is too low.
+    """Return how many leading batches fit in a segment, and whether the offset of the next batch is too low.
 
     Parameters
     ----------

@@ -87,7 +87,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._open: dict[Key, tuple[int, Transactions]] = {}
         self._listings = Listings()
         self._topic_ids = TopicIds()
-        # Partitions whose topic was created again, until latestOffset() has returned the start of the new log.
+        # Partitions whose topic was created again. latestOffset() empties this set when it returns the start offsets
+        # of the new logs.
         self._recreated: set[Key] = set()
         # Partitions that latestOffset() has found for the next micro-batch.
         self._listed: dict[Key, PartitionLog] = {}
@@ -237,7 +238,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return logs
 
     def _forget(self, key: Key, read: int) -> None:
-        """Report that a topic was created again after offset `read` of a partition. Forget what is known about its old log."""
+        """Report that the topic of a partition was created again, and forget all data about the old log.
+
+        `read` is the offset up to which the stream has read the old log. If `read` is 0, report nothing.
+        """
         if read:
             self._lost(
                 key,

@@ -1,8 +1,8 @@
 """Find partitions whose topic was deleted and created again while a stream runs.
 
-The new log of such a partition can be longer than the old one. Then its offsets do not indicate
-that the stream has not read its first records. Only the topic id in `partition.metadata` differs.
-Brokers write this file since Kafka 2.8.
+The new log of such a partition can be longer than the old log. Then the end offset does not show
+that the log is new, and the stream would skip the first records of the new log. Only the topic id in
+`partition.metadata` differs. Brokers have written this file since Kafka 2.8.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TopicIds:
         return found
 
     def accept(self, key: Key) -> None:
-        """Forget the earlier topic id of a partition."""
+        """Forget the earlier topic id of a partition, so that the next call of `recreated` stores the current one."""
         self._known.pop(key, None)
 
 

@@ -273,7 +273,7 @@ def test_range_of_a_compacted_log_needs_no_plan_of_the_segment(tmp_path: Path) -
     assert cost(path, 4003, 4020)[1] == 0
     (tmp_path / "cleaner-offset-checkpoint").unlink()
     assert read(path, start=4003, end=4020)[0] == [4008, 4010, 4016, 4018]
-    assert cost(path, 4003, 4020) == (len(data), 0)  # no batch is out of place, because the whole segment was read
+    assert cost(path, 4003, 4020) == (len(data), 0)  # reading the whole segment shows that no batch is out of place
 
 
 DELTAS = st.lists(st.integers(0, 4), unique=True, max_size=5).map(sorted)

@@ -133,7 +133,7 @@ def test_damaged_segment_is_read_as_with_a_plan(tmp_path: Path, range_bytes: int
 def test_batch_that_is_out_of_place_is_read_as_with_a_plan(
     tmp_path: Path, range_bytes: int, source: int, target: int
 ) -> None:
-    """As in old Kafka versions, each index entry contains the last offset of four batches."""
+    """As in old Kafka versions, an index entry contains the position and the last offset of a group of four batches."""
     batches = numbered(40)
     batches.insert(target, batches.pop(source))
     write_segment(tmp_path / "t-0", batches)
@@ -217,7 +217,7 @@ def test_copy_of_a_compacted_log_is_read_once(
 
 
 def read_in_tasks(folder: Path, cuts: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the offsets and the damage that tasks deliver for the bytes between the given batches of `numbered`."""
+    """Read a segment of `numbered` batches in tasks that begin near the batches `cuts`. Return offsets and damage."""
     offsets: list[int] = []
     damaged: list[Damage] = []
     size = len(numbered(1)[0])
@@ -239,7 +239,7 @@ def read_in_tasks(folder: Path, cuts: list[int]) -> tuple[list[int], list[tuple[
 def test_tasks_deliver_batches_that_are_out_of_place(
     tmp_path: Path, cuts: list[int], source: int, target: int, copied: bool
 ) -> None:
-    """If the batch is only copied, exactly one of the copies is delivered."""
+    """If the batch is copied instead of moved, it is delivered only once."""
     batches = numbered(40)
     batches.insert(target, batches[source] if copied else batches.pop(source))
     write_segment(tmp_path / "t-0", batches)
