@@ -115,7 +115,8 @@ def test_error_for_a_folder_without_logs_lists_none(tmp_path: Path) -> None:
 
 def test_directory_without_read_permission_is_reported(log_directory: Path) -> None:
     log_directory.chmod(0)
-    code = "import os, sys; import kafkafmt.cli.ls; from kafkafmt.cli.main import run; os.geteuid() or os.setuid(65534); run()"
+    # Another user may be unable to import modules, so all of them are imported before. Python 3.13 needs `locale`.
+    code = "import locale, os, sys; import kafkafmt.cli.ls; from kafkafmt.cli.main import run; os.geteuid() or os.setuid(65534); run()"
     done = subprocess.run(
         [sys.executable, "-c", code, "ls", log_directory], capture_output=True, text=True, check=False
     )
