@@ -67,7 +67,10 @@ def test_seek_text_names_the_index_that_was_used(tmp_path: Path) -> None:
     assert (
         "offset 1, timestamp 1 (1970-01-01T00:00:00.001Z), in 00000000000000000000.log at 68 (by the indexes, " in found
     )
-    # Offset 2 is in a gap, so the whole segment is read.
+    # Damage before the record can only be found by reading the whole segment.
+    data = bytearray((path / f"{0:020}.log").read_bytes())
+    data[67] ^= 1
+    (path / f"{0:020}.log").write_bytes(data)
     assert "(1 segment read completely, " in kafkafmt(*ask, "--offset", 2).stdout
 
 
