@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import click
+from random_producers import CODECS, RandomProducers
 from writing import FIRST
 
 from kafkafmt import LogDirectory
@@ -19,7 +20,6 @@ from kafkafmt.cli.main import group
 
 DAY = 86_400_000
 TOPICS = ("a", "b-c", "t.x", "__internal")
-CODECS = ("none", "none", "gzip", "zstd", "lz4", "snappy")
 LENGTHS = (1, 8, 61, 200, 1000)
 
 
@@ -36,39 +36,21 @@ def write_damaged_directory(root: Path, chance: Random) -> None:
 
 
 def _write_partition(root: Path, topic: str, partition: int, chance: Random) -> None:
-    sequences: dict[int, int] = {}
-    begun: set[int] = set()
     now = FIRST + chance.randrange(DAY)
     segment_bytes, interval = chance.choice((4_000, 8_000, 60_000)), chance.choice((100, 500, 4096))
     with LogDirectory(root, segment_bytes=segment_bytes, index_interval_bytes=interval) as directory:
         writer = directory.writer(topic, partition)
+        producers = RandomProducers(writer)
         for _ in range(chance.randrange(70)):
             producer, action = chance.randrange(1, 5), chance.random()
             now += chance.choice((1, 50, 3_600_000, DAY // 3, -100))
-            if action < 0.15 and producer in begun:
-                writer.end_transaction(producer, 0, commit=chance.random() < 0.5)
-                begun.discard(producer)
+            if action < 0.15 and producer in producers.open:
+                producers.end(producer, chance)
                 continue
             records = [_record(chance, now) for _ in range(chance.randrange(1, 9))]
-            codec = chance.choice(CODECS)
-            if action < 0.4 and producer not in begun:
-                writer.append(records, codec=codec)
-                continue
-            transactional = producer in begun or action < 0.7
-            writer.append(
-                records,
-                codec=codec,
-                producer_id=producer,
-                producer_epoch=0,
-                base_sequence=sequences.get(producer, 0),
-                transactional=transactional,
-            )
-            sequences[producer] = sequences.get(producer, 0) + len(records)
-            if transactional:
-                begun.add(producer)
+            producers.append(producer, action, records, chance.choice(CODECS))
         if chance.random() < 0.6:
-            for producer in sorted(begun):
-                writer.end_transaction(producer, 0, commit=chance.random() < 0.5)
+            producers.end_all(chance)
         if chance.random() < 0.3:
             writer.delete_before(chance.randrange(writer.next_offset + 1))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from random_producers import CODECS, RandomProducers
 from writing import FIRST
 
 import kafkafmt as k
@@ -19,38 +20,19 @@ Rows = dict[int, Row]
 
 def write_random_log(root: Path, chance: Random, rounds: int = 60) -> Path:
     """Write a partition with random keys, tombstones, codecs, transactions and several segments."""
-    sequences: dict[int, int] = {}
-    begun: set[int] = set()
     now = FIRST
     with LogDirectory(root, segment_bytes=chance.choice((1_500, 8_000))) as directory:
-        writer = directory.writer("t", 0)
+        producers = RandomProducers(directory.writer("t", 0))
         for _ in range(rounds):
             producer, action = chance.randrange(1, 5), chance.random()
             now += chance.randrange(-5, 50)
             if action < 0.15:
-                writer.end_transaction(producer, 0, commit=chance.random() < 0.5)
-                begun.discard(producer)
+                producers.end(producer, chance)
                 continue
             records = [_record(chance, now) for _ in range(chance.randrange(1, 6))]
-            codec = chance.choice(("none", "none", "gzip", "zstd", "lz4", "snappy"))
-            if action < 0.4 and producer not in begun:
-                writer.append(records, codec=codec)
-                continue
-            transactional = producer in begun or action < 0.7
-            writer.append(
-                records,
-                codec=codec,
-                producer_id=producer,
-                producer_epoch=0,
-                base_sequence=sequences.get(producer, 0),
-                transactional=transactional,
-            )
-            sequences[producer] = sequences.get(producer, 0) + len(records)
-            if transactional:
-                begun.add(producer)
+            producers.append(producer, action, records, chance.choice(CODECS))
         if chance.random() < 0.6:
-            for producer in begun:
-                writer.end_transaction(producer, 0, commit=chance.random() < 0.5)
+            producers.end_all(chance)
     return root
 
 
