@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..constants import CONTROL_BIT, NO_END
+from ..constants import NO_END
 from ..errors import KafkaFormatError
 from ..log import PartitionLog
 from ..log.format import file_view, files
@@ -21,8 +21,7 @@ def read_producers(log: PartitionLog, max_batch_bytes: int, end: int = NO_END) -
     reader = marker_reader(max_batch_bytes)
     for part in log.parts(start, end, lambda _: None) if start < end else ():
         table = part.table[(part.table["base_offset"] >= start) & (part.table["base_offset"] < end)]
-        control = table[(table["attributes"] & CONTROL_BIT) != 0]
-        producers.add(table, read_markers(reader, part.buffer, control))
+        producers.add(table, read_markers(reader, part.buffer, table))
     return sorted(producers.entries.values())
 
 

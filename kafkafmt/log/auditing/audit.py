@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._backend import core
-from ...constants import CONTROL_BIT, MAX_OFFSET
+from ...constants import MAX_OFFSET
 from ...errors import StructureError
 from ...types import BatchSummary, BatchTable, Buffer, last_offset, last_offsets
 from ..format import file_view, files
@@ -101,8 +101,7 @@ class PartitionAudit:
 
     def add_part(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
         """Add batches like `add`, and read the transaction markers in `buffer`, which contains the batches."""
-        control = table[(table["attributes"] & CONTROL_BIT) != 0]
-        self.add(segment, position, table, core.summarize_batches(table), read_markers(self._reader, buffer, control))
+        self.add(segment, position, table, core.summarize_batches(table), read_markers(self._reader, buffer, table))
 
     def add(
         self, segment: SegmentFile, position: int, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]

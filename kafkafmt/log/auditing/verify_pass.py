@@ -98,18 +98,15 @@ class VerifyPass:
             A summary of the batch headers.
         """
         self._batches += len(rows)
-        control = rows[:0]
-        data = rows
-        if found.attributes & CONTROL_BIT:
-            mask = (rows["attributes"] & CONTROL_BIT) != 0
-            control, data = rows[mask], rows[~mask]
+        has_control = bool(found.attributes & CONTROL_BIT)
+        data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if has_control else rows
         if self.audit is not None and self._readable and len(data):
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note))
             if self._reader.columns.late_times:
                 self._reader.columns.late_times = False
                 self.times.add(position, buffer, data)
         # Read the markers now, because later calls do not have this buffer.
-        markers = read_markers(self._markers, buffer, control)
+        markers = read_markers(self._markers, buffer, rows) if has_control else {}
         if self._waits + len(rows) > TABLE_ROWS:
             self._flush()
             self._flushed = True

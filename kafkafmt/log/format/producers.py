@@ -56,14 +56,15 @@ def marker_reader(max_batch_bytes: int) -> RecordReader:
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
-def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict[int, Marker]:
-    """Read the transaction markers in control batches. Return a dict that maps offsets to markers.
+def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dict[int, Marker]:
+    """Read the transaction markers in the control batches of a table. Return a dict that maps offsets to markers.
 
-    Markers that cannot be read are omitted.
+    `buffer` contains the batches. Other batches and markers that cannot be read are omitted.
 
     If the reader does not decode timestamps, all marker timestamps are -1. If the reader does not
     decode values, all coordinator epochs are -1, because the value of a marker contains this epoch.
     """
+    rows = table[(table["attributes"] & CONTROL_BIT) != 0]
     found: dict[int, Marker] = {}
     for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
         assert columns.offset is not None

@@ -149,8 +149,7 @@ class TransactionWalk:
         `buffer` contains the batches, `table` contains their headers, and `file` is the name of the
         segment.
         """
-        control = table[(table["attributes"] & CONTROL_BIT) != 0]
-        self.add_with_markers(table, read_markers(self.reader, buffer, control), file)
+        self.add_with_markers(table, read_markers(self.reader, buffer, table), file)
 
     def add_with_markers(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
         """Add the next batches like `add`. `markers` maps the offset of each control batch to its marker."""

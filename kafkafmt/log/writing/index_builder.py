@@ -154,8 +154,8 @@ class State:
         """
         if not found.producers:
             return []
-        control = table[(table["attributes"] & CONTROL_BIT) != 0] if found.attributes & CONTROL_BIT else table[:0]
-        return self.producers.add(table, read_markers(self.reader, buffer, control))
+        markers = read_markers(self.reader, buffer, table) if found.attributes & CONTROL_BIT else {}
+        return self.producers.add(table, markers)
 
 
 @dataclass
