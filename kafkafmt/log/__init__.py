@@ -1,5 +1,6 @@
 """Read, verify, salvage and write Kafka logs on disk: log directories, partitions and segments."""
 
+from .format.process import WrongProcessError
 from .reading.discovery import Discovery, NoLogError, discover
 from .reading.missing import UnavailableSegmentError
 from .reading.models import Damage, DamagedLogError, Finding
@@ -8,7 +9,6 @@ from .reading.partition_dir import PartitionDir, SegmentFile
 from .reading.replicas import DuplicatePartitionError
 from .writing.log_directory import LogDirectory
 from .writing.mounting import StrayPartitionWarning
-from .writing.process import WrongProcessError
 from .writing.settings import LogSettings
 from .writing.writer import Appended, LogWriter
 

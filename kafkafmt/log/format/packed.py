@@ -13,12 +13,12 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 from ...paths import FULL_DISK, Location, TemporaryFilesError
 from .names import base_offset_of
+from .process import ForkSafeLock
 
 FORMATS = {".gz": "gzip", ".zst": "zstd"}
 _NAME = re.compile(r"([0-9]{20}\.log)(\.gz|\.zst)\Z")
@@ -30,7 +30,7 @@ _kept: dict[tuple[int, str], tuple[object, int]] = {}
 """Maps (process id, path of a compressed file) to a pair: version of the compressed file, and
 descriptor of the decompressed file.
 """
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 def segment_name_of(name: str) -> str | None:

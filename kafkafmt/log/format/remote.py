@@ -8,12 +8,12 @@ in flight at the same time.
 from __future__ import annotations
 
 import os
-import threading
 from bisect import bisect_right
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ...paths import UrlPath
 from ...types import Buffer, byte_view
+from .process import ForkSafeLock, WrongProcessError
 from .stores import store_of
 
 FIRST_BYTES = 64 << 10
@@ -39,7 +39,7 @@ NEXT_BYTES = 64 << 20
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _opened: dict[tuple[int, UrlPath], Future[RemoteFile]] = {}
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 def _pool() -> ThreadPoolExecutor:
@@ -121,6 +121,7 @@ class RemoteFile:
 
     def __init__(self, path: UrlPath, first_bytes: int = FIRST_BYTES) -> None:
         self._path = path
+        self._process = os.getpid()
         self._store = store_of(path)
         status, data = self._store.begin(path, first_bytes)
         self.size: int = status.size
@@ -140,7 +141,14 @@ class RemoteFile:
         """Fill `target` with bytes of the file, beginning at `position`. Return the number of bytes that were read.
 
         If the file ends before `target` is full, the result is smaller than the size of `target`.
+        Raise WrongProcessError in a forked process, where the requests of the parent process never end.
         """
+        if os.getpid() != self._process:
+            store_of(self._path)  # for an object store, this raises the error that names the remedy
+            raise WrongProcessError(
+                f"{self._path} was opened in process {self._process} and cannot be read in process {os.getpid()}; "
+                "open the log in the process that reads, after the fork"
+            )
         end = min(position + len(target), self.size)
         if position >= end:
             return 0

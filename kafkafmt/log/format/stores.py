@@ -17,6 +17,7 @@ from typing import Any
 from ...extras import install_line
 from ...paths import UrlPath
 from ...types import Buffer
+from .process import ForkSafeLock, WrongProcessError
 from .store_base import SchemeError, Status, Store, errors_of, first_line, nanoseconds
 
 OBJECT_STORES = {
@@ -28,7 +29,7 @@ OBJECT_STORES = {
 
 
 _MADE: dict[tuple[int, str], Store] = {}
-_LOCK = threading.Lock()
+_LOCK = ForkSafeLock()
 _OTHERS: dict[str, Callable[[UrlPath], Store]] = {}
 
 
@@ -40,7 +41,12 @@ def register(scheme: str, make: Callable[[UrlPath], Store]) -> None:
 def store_of(path: UrlPath) -> Store:
     """Return the store for a URL. Each process creates only one store for each root URL.
 
-    Raise SchemeError if no package can read the scheme, or if the package is not installed.
+    Raises
+    ------
+    SchemeError
+        No package can read the scheme, or the package is not installed.
+    WrongProcessError
+        The URL is in an object store, and this process was forked by a process that had already used one.
     """
     # After a fork, the child process cannot use the network connections of its parent process.
     key = os.getpid(), path.root + path.chain
@@ -56,11 +62,27 @@ def _object_store(path: UrlPath) -> Store:
         from .object_store import ObjectStore
     except ModuleNotFoundError:
         raise SchemeError(f"{path}: URLs with {path.scheme}:// need obstore; {install_line('cloud')}") from None
+    _check_obstore_process(path)
     scheme, _, rest = path.root.partition("://")
     try:
         return ObjectStore.at(f"{OBJECT_STORES[scheme]}://{rest}")
     except Exception as error:  # obstore has no common base class for its errors
         raise SchemeError(f"{path}: {first_line(error)}") from None
+
+
+def _check_obstore_process(path: UrlPath) -> None:
+    """Raise WrongProcessError if this process inherited obstore's event loop through a fork.
+
+    The loop does not run in the forked process. Each request would block forever there, and could
+    crash the parent process, because both processes share one epoll instance (tokio issue 4301).
+    """
+    process = os.getpid()
+    for owner, root in _MADE:
+        if owner != process and root.partition("://")[0] in OBJECT_STORES:
+            raise WrongProcessError(
+                f"{path}: process {process} was forked after process {owner} had used an object store, and obstore "
+                "does not support this; start the process with the method 'spawn' or 'forkserver' of multiprocessing"
+            )
 
 
 def _file_system(path: UrlPath) -> Store:

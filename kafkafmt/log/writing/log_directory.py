@@ -15,7 +15,7 @@ import fcntl
 import os
 import warnings
 from pathlib import Path
-from threading import Lock, RLock
+from threading import RLock
 from typing import NoReturn, Unpack
 
 from ...arguments import integer
@@ -41,10 +41,10 @@ from ..format.names import (
     is_topic_name,
     parse_partition_name,
 )
+from ..format.process import ForkSafeLock, OwnerLock, refuse_pickling
 from ..reading.discovery import INCOMPLETE
 from .append_journal import roll_back
 from .mounting import StrayPartitionWarning, strays
-from .process import OwnerLock, refuse_pickling
 from .settings import LogSettings, LogSettingsOptions
 from .writer import LogWriter
 
@@ -55,7 +55,7 @@ _locked: dict[tuple[int, int], int] = {}
 
 The descriptors are recorded because the operating system lets the same process lock a file twice.
 """
-_taking = Lock()
+_taking = ForkSafeLock()
 
 
 def _forget_locks() -> None:
@@ -64,9 +64,6 @@ def _forget_locks() -> None:
     A forked child process inherits file descriptors, but not POSIX file locks. If the child process
     locked a file again, closing an inherited descriptor of that file would release the new lock.
     """
-    global _taking
-    # Create a new lock, because another thread of the parent process may have held the old one during the fork.
-    _taking = Lock()
     for handle in _locked.values():
         os.close(handle)
     _locked.clear()

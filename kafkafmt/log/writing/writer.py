@@ -17,11 +17,11 @@ from ...records.signatures import BuilderOptions, RecordLike
 from ...times import now_millis
 from ...types import Buffer, view_of
 from ..format.leader_epochs import Epochs
+from ..format.process import OwnerLock, refuse_pickling
 from ..format.snapshots import ProducerEntry
 from ..reading.models import Damage
 from .incoming import check, check_transactions
 from .local_log import LocalLog
-from .process import OwnerLock, refuse_pickling
 from .settings import LogSettings
 
 WRITE_BYTES = 1 << 20

@@ -28,9 +28,9 @@ from ...log import LogDirectory, LogWriter
 from ...log.format import files, local_files
 from ...log.format.file_view import FileView
 from ...log.format.names import MAX_PARTITION, is_topic_name, parse_partition_name
+from ...log.format.process import OwnerLock
 from ...log.reading.segment_walker import Walker
 from ...log.writing.atomic_append import all_or_nothing
-from ...log.writing.process import OwnerLock
 from ...paths import full_disk_named
 from ...records import BatchBuilder, Partitioner, columns_of
 from ...times import now_millis

@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import copy
-import json
 import multiprocessing
 import os
 import pickle
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import in_child
 
 import kafkafmt
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.writing.atomic_append import all_or_nothing
 
 RECORDS = [(None, b"value", 5)] * 3
-
-
-def in_child(action: Callable[[], Any]) -> Any:
-    """Call `action` in a forked process. Return its result, or the type and message of its error."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(read)
-        try:
-            try:
-                result = ["returned", action()]
-            except BaseException as error:
-                result = [type(error).__name__, str(error)]
-            os.write(write, json.dumps(result).encode())
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(0)
-    os.close(write)
-    with open(read, "rb") as pipe:
-        answer = json.loads(pipe.read())
-    os.waitpid(pid, 0)
-    return answer
 
 
 def offsets(path: Path) -> list[int]:

@@ -1,6 +1,7 @@
-"""Raise an error if a forked process uses a log directory or a writer that its parent process has opened.
+"""Raise an error if a forked process uses an object that its parent process has opened.
 
-If two processes used the same files, they would overwrite each other's data.
+If two processes wrote to the same files, they would overwrite each other's data. If two processes
+used the same network connections, they would receive each other's responses.
 """
 
 from __future__ import annotations
@@ -12,10 +13,30 @@ from typing import NoReturn
 
 
 class WrongProcessError(RuntimeError):
-    """Raised if a process uses a log directory or a writer that another process has opened.
+    """Raised if a forked process uses a log directory, a writer or a remote file of its parent process.
 
-    To write after a fork, the child process must open the log directory itself.
+    To write after a fork, the child process must open the log directory itself. Object stores
+    cannot be read in a forked process at all if the parent process has already used one.
     """
+
+
+class ForkSafeLock:
+    """A lock that is free in each forked process, even if a thread of the parent process holds it during the fork."""
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
 
 
 class OwnerLock:
