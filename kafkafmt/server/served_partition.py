@@ -16,6 +16,7 @@ from ..log.format.snapshots import ProducerEntry
 from ..log.reading.lookups import Place, find_max_timestamp, find_timestamp
 from ..log.reading.models import DamagedLogError
 from ..log.reading.part import Part
+from ..log.reading.record_selection import OffsetBound
 from ..types import BATCH_DTYPE, last_offsets
 from .checked_batches import CheckedBatches, Omitted, Span
 from .growing_partition import MOST_REPORTED, GrowingPartition
@@ -303,10 +304,21 @@ class ServedPartition(GrowingPartition):
             return end
         if self._cap is None or (self._cap_may_rise and end > self._cap):
             self._list_again()
-            offset = self._settings.at.resolve(self.log)
+            offset = self._offset_of_bound(self._settings.at, end)
             self._cap = self._start_of_batch(offset, end)
             self._cap_may_rise = offset >= end and self._settings.at.kind != "before_end"
         return min(self._cap, end)
+
+    def _offset_of_bound(self, bound: OffsetBound, end: int) -> int:
+        """Convert the option `at` to an offset.
+
+        `OffsetBound.resolve` would check the whole last segment to find the end of the log, and would
+        keep the result in memory.
+        """
+        if bound.kind == "before_end":
+            return max(end - bound.n, 0)
+        found = bound.find(self.log)
+        return end if found is None else found
 
     def _start_of_batch(self, offset: int, end: int) -> int:
         """Return the base offset of the batch that contains `offset`, or `offset` if no batch contains it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
 
@@ -11,7 +10,8 @@ import numpy as np
 from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
 from ..log import Damage, PartitionLog
-from ..log.format.file_view import FileView, aligned_buffer
+from ..log.format.file_view import FileView
+from ..log.format.preallocated import only_zeros
 from ..log.reading.index_lookup import batch_at
 from ..log.reading.index_ranges import last_border
 from ..log.reading.partition_dir import SegmentFile
@@ -22,9 +22,6 @@ from ..types import BatchTable, Buffer, last_offset, last_offsets
 
 Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
 """Function that gets appended batches: segment, file position of the buffer, buffer, and batch headers."""
-
-STEP = 1 << 20
-"""Number of bytes that are read at once to find bytes other than zeros."""
 
 
 class DamagedTailError(Exception):
@@ -93,7 +90,7 @@ class Tail:
                     return False
                 if len(table):
                     self._found(start, table)
-            return error is None or _only_zeros(view, self.position)
+            return error is None or only_zeros(view, self.position)
 
     def _found(self, start: int, table: BatchTable) -> None:
         """Set `end` and `position` to the end of the last batch. Positions in `table` are relative to `start`."""
@@ -160,19 +157,3 @@ class Tail:
             return not segment.last and view.size > self.position
         before, self._unread = self._unread, here
         return not segment.last or (before is not None and before[0] == self.position and before[1] < view.size)
-
-
-def _only_zeros(view: FileView, position: int) -> bool:
-    """Return whether a file contains only zeros from `position` on. Holes of a sparse file are not read."""
-    buffer = aligned_buffer(STEP)
-    while position < view.size:
-        if view.fileno() >= 0:
-            try:
-                position = os.lseek(view.fileno(), position, os.SEEK_DATA)
-            except OSError as error:
-                return error.errno == errno.ENXIO  # lseek() fails with ENXIO if no data follows `position`
-        got = view.read_into(buffer[: min(STEP, view.size - position)], position)
-        if not got or buffer[:got].any():
-            return not got
-        position += got
-    return True

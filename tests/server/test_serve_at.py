@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -141,3 +142,16 @@ def test_transactions_have_the_state_that_they_had_at_the_time(started: Start) -
         assert client.ask(make(), 1).transaction_states == []
     with Client(started(INTERNAL).port) as client:
         assert client.ask(make(), 1).transaction_states
+
+
+@pytest.mark.parametrize("options", [{"at": -2}, {"at_time": 2**62}])
+def test_end_of_log_is_found_without_a_plan_of_the_segment(tmp_path: Path, options: dict[str, Any]) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    batches = [kafkafmt.build_batch([(None, b"v", i)], base_offset=i) for i in range(10)]
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    (folder / f"{0:020}.timeindex").write_bytes(struct.pack(">qi", 9, 9))
+    served = kafkafmt.serve(tmp_path, **options).catalog.partition("t", 0)
+    assert served is not None
+    assert served.high_watermark() == (8 if "at" in options else 10)
+    assert not served.log._plans

@@ -24,6 +24,7 @@ from ...constants import (
 )
 from ...types import IntArray
 from ..format.file_view import FileView
+from ..format.preallocated import end_of_content
 from .batch_head import Head
 from .checksums import STEP, SpanCrcs, crc_covers
 
@@ -38,7 +39,6 @@ OVERLAP = 1 << 15
 batch and the next valid batches are usually in memory together.
 """
 ROWS = 1 << 16
-_ZEROS = bytes(LARGEST_WINDOW)
 
 
 class Window:
@@ -219,20 +219,7 @@ class BatchFinder:
     def zero_tail(self) -> int:
         """Return the position after the last nonzero byte of the file, or 0 if all bytes are zero."""
         if self._zero_tail is None:
-            end, part = self.size, bytearray(min(LARGEST_WINDOW, self.size))
-            while end > 0:
-                start = max(0, end - LARGEST_WINDOW)
-                if end - start < len(part):
-                    part = bytearray(end - start)
-                got = self.view.read_into(part, start)
-                # Comparing the block with a block of zeros is ten times as fast as calling rstrip().
-                if got < len(part) or part != _ZEROS[:got]:
-                    rest = part[:got].rstrip(b"\0")
-                    if rest:
-                        end = start + len(rest)
-                        break
-                end = start
-            self._zero_tail = end
+            self._zero_tail = end_of_content(self.view)
         return self._zero_tail
 
 

@@ -17,6 +17,7 @@ from ...paths import Location
 from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
 from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
+from ..format.preallocated import only_zeros
 from .partition_dir import SegmentFile
 from .segment_tables import FIRST_READ
 from .segment_walker import Walker
@@ -141,12 +142,15 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     if entry is None:
         return None
     offset, largest, found = segment.base_offset + entry.second, entry.first, False
-    for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
-        position_before(segment, view, offset), view.size
-    ):
+    position = position_before(segment, view, offset)
+    for start, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(position, view.size):
         found = found or bool((rows["max_timestamp"][last_offsets(rows) == offset] == entry.first).any())
         largest = max(largest, int(rows["max_timestamp"].max(initial=NO_TIMESTAMP)))
-        if error is not None or (not found and len(rows) and last_offsets(rows)[-1] >= offset):
+        if len(rows):
+            position = start + int(rows["position"][-1]) + int(rows["size"][-1])
+            if not found and last_offsets(rows)[-1] >= offset:
+                return None
+        if error is not None and not only_zeros(view, position):
             return None
     return largest if found else None
 

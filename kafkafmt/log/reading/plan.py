@@ -28,6 +28,7 @@ from ...constants import (
 from ...errors import ChecksumError, TruncatedError
 from ...types import last_offsets
 from ..format.file_view import FileView
+from ..format.preallocated import is_sparse
 from ..format.unreadable import named, overlapping
 from .batch_head import Head, header_stands
 from .conflicts import believable, in_order
@@ -39,7 +40,7 @@ from .parts import Bad, Extents, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .rows import Joined
 from .segment_stats import Stats
-from .segment_tables import Scratch
+from .segment_tables import BUFFER_BYTES, FIRST_READ, Scratch
 from .segment_walker import See, Walker
 
 UNREADABLE = "unreadable_sectors"
@@ -133,7 +134,9 @@ def _plan(
     segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | None, scratch: Scratch | None
 ) -> SegmentPlan:
     lower = segment.base_offset or 0
-    walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes, scratch=scratch)
+    # Most of a preallocated segment is a hole. A large read would copy its zeros.
+    first_read = FIRST_READ if is_sparse(view) else BUFFER_BYTES
+    walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes, first_read, scratch)
     parts = walker.walk(see=see)
     stats = walker.stats
     if in_order(parts, lower, segment.next_base):

@@ -1,0 +1,74 @@
+"""Find the preallocated space at the end of a segment without reading the holes of a sparse file.
+
+A broker can create a segment with its final size. The unused bytes are zeros, and on most file systems
+they are a hole, which occupies no disk space.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+
+from .file_view import FileView
+
+STEP = 1 << 20
+"""Number of bytes that are read at once to find bytes other than zeros."""
+BLOCK_BYTES = 512
+"""Unit of `st_blocks`."""
+_ZEROS = bytes(STEP)
+
+
+def end_of_content(view: FileView) -> int:
+    """Return the position after the last nonzero byte of a file, or 0 if all bytes are zero."""
+    for begin, end in reversed(list(_data_ranges(view, 0))):
+        while end > begin:
+            start = max(begin, end - STEP)
+            part = bytearray(end - start)
+            got = view.read_into(part, start)
+            # Comparing the block with a block of zeros is ten times as fast as calling rstrip().
+            if got < len(part) or part != _ZEROS[:got]:
+                rest = part[:got].rstrip(b"\0")
+                if rest:
+                    return start + len(rest)
+            end = start
+    return 0
+
+
+def only_zeros(view: FileView, position: int) -> bool:
+    """Return whether a file contains only zeros from `position` on."""
+    part = bytearray(STEP)
+    for start, end in _data_ranges(view, position):
+        while start < end:
+            got = view.read_into(memoryview(part)[: end - start], start)
+            if not got:  # the file was truncated
+                return True
+            if part[:got] != _ZEROS[:got]:
+                return False
+            start += got
+    return True
+
+
+def is_sparse(view: FileView) -> bool:
+    """Return whether at most half of a local file occupies disk space."""
+    return view.status is not None and view.status.st_blocks * BLOCK_BYTES <= view.size // 2
+
+
+def _data_ranges(view: FileView, start: int) -> Iterator[tuple[int, int]]:
+    """Yield the byte ranges from `start` on that are not holes.
+
+    If the file system does not report holes, or if the file is not local, the rest of the file is one
+    range.
+    """
+    handle = view.fileno()
+    while start < view.size:
+        try:
+            start = os.lseek(handle, start, os.SEEK_DATA)
+            end = min(os.lseek(handle, start, os.SEEK_HOLE), view.size)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # no data after `start`, or the file was truncated
+                return
+            end = view.size
+        if start < end:
+            yield start, end
+        start = end
