@@ -33,7 +33,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...constants import NO_END, READ_COMMITTED
-from ...log import Damage, NoLogError, PartitionLog, SegmentFile
+from ...log import Damage, NoLogError, PartitionLog, SegmentFile, UnavailableSegmentError
 from ...log.format import files
 from ...log.reading.index_ranges import last_border
 from ...log.reading.listings import SETTLED_NS, Listings
@@ -94,6 +94,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._listed: dict[Key, PartitionLog] = {}
         # The result of _stamp() and the end offset of each partition, from the last check.
         self._checked: dict[Key, tuple[Stamp, int]] = {}
+        # State of the last segment of each partition at the last check.
+        self._last: dict[Key, files.Stamp] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
 
@@ -162,7 +164,19 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch that reads each partition from `start` to `end`."""
         begin, stops = flat(start), flat(end)
-        logs = self._logs_until(begin, stops)
+        try:
+            plan = self._tasks(begin, stops, self._logs_until(begin, stops))
+        except UnavailableSegmentError as error:
+            if self.options.fail_on_data_loss:
+                raise
+            self._gone(f"{error}; the stream lists the logs again, and reads the records that still exist")
+            for key in stops:
+                self._forget(key)
+            plan = self._tasks(begin, stops, self._logs(begin, self._gone))
+        return as_partitions(plan, self.options.mode)
+
+    def _tasks(self, begin: Offsets, stops: Offsets, logs: Mapping[Key, PartitionLog]) -> Plan:
+        """Divide a micro-batch into tasks."""
         plan, splits = Plan([], []), list[PackedSplit]()
         most = self._offsets_per_task(begin, stops)
         for key, stop in sorted(stops.items()):
@@ -180,7 +194,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if len(plan.tasks) < (self.options.min_partitions or 0):
             plan.tasks.clear()
             pack(plan.tasks, splits, 0)  # one task for each split
-        return as_partitions(plan, self.options.mode)
+        return plan
 
     def _offsets_per_task(self, begin: Offsets, stops: Offsets) -> int:
         """Return the largest number of offsets that the options allow a task to read."""
@@ -198,7 +212,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         """Return the partitions of a micro-batch. Reuse the partitions from `latestOffset` if their end offsets are high enough."""
         logs, self._listed = self._listed, {}
         missing = any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items())
-        if missing or self._topic_ids.recreated(logs):
+        shorter = [key for key in logs if begin.get(key, -1) < stops.get(key, 0) and self._is_shorter(logs[key])]
+        for key in shorter:
+            self._forget(key)
+        if missing or shorter or self._topic_ids.recreated(logs):
             return self._logs(begin, self._gone)
         for log in logs.values():
             log.tell = self._gone
@@ -234,10 +251,23 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             limits = replace(limits, run_bytes=min(limits.run_bytes, RUN_BYTES))
         logs = {p.key: PartitionLog(p, limits, tell=tell) for p in chosen}
         for key in self._topic_ids.recreated(logs):
-            self._forget(key, begin.get(key, 0))
+            self._start_again(key, begin.get(key, 0))
         return logs
 
-    def _forget(self, key: Key, read: int) -> None:
+    def _is_shorter(self, log: PartitionLog) -> bool:
+        """Return whether the last segment was removed, replaced or truncated since its end offset was determined."""
+        before = self._last.get((log.topic, log.partition))
+        if before is None:
+            return False
+        now = files.stamp(log.segments[-1].path)
+        return now is None or now[0] != before[0] or now[1] < before[1]
+
+    def _forget(self, key: Key) -> None:
+        """Forget all data about the end of a log."""
+        for known in (self._seen, self._open, self._checked, self._last):
+            known.pop(key, None)
+
+    def _start_again(self, key: Key, read: int) -> None:
         """Report that the topic of a partition was created again, and forget all data about the old log.
 
         `read` is the offset up to which the stream has read the old log. If `read` is 0, report nothing.
@@ -250,8 +280,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             )
         self._topic_ids.accept(key)
         self._recreated.add(key)
-        for known in (self._seen, self._open, self._checked):
-            known.pop(key, None)
+        self._forget(key)
 
     def _start(self, log: PartitionLog, bound: Bound) -> int:
         """Return the offset at which a new stream starts to read a partition."""
@@ -324,10 +353,14 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         status of the file is not known, return None. Also return None if the segment was changed
         very recently, because another change could result in the same modification time.
         """
+        key = log.topic, log.partition
+        self._last.pop(key, None)
         if not log.segments or isinstance(log.directory.path, UrlPath):
             return None
         last = log.segments[-1]
         found = files.stamp(last.path)
+        if found is not None:
+            self._last[key] = found
         if found is None or time_ns() - found[2] < SETTLED_NS:
             return None
         return last.base_offset or 0, *found
