@@ -1,5 +1,6 @@
 """Test the data sink: records, partitions, and atomic writes."""
 
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -122,6 +123,19 @@ def test_directory_in_use_is_refused_and_unchanged(spark: SparkSession, tmp_path
         write(spark.sql("select 'v' value"), path, topic="t")
     assert [p.name for p in path.iterdir() if p.is_dir()] == []
     assert staging(path) == []
+
+
+def test_commit_waits_while_another_query_appends(tmp_path: Path) -> None:
+    source = KafkaLogSource(CaseInsensitiveDict({"path": str(tmp_path / "log"), "topic": "t"}))
+    writer = source.writer(struct_of(["value"]), False)
+    message = writer.write(iter([pa.RecordBatch.from_pydict({"value": [b"later"]})]))
+    other = LogDirectory(tmp_path / "log")
+    other.writer("t").append([(None, b"first", 1)])
+    thread = threading.Timer(0.5, other.close)
+    thread.start()
+    writer.commit([message])
+    thread.join()
+    assert [r.value for r in kafkafmt.open(tmp_path / "log")["t", 0]] == [b"first", b"later"]
 
 
 @pytest.mark.parametrize(

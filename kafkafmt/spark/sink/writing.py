@@ -14,6 +14,7 @@ appended with the same two values are not appended again.
 from __future__ import annotations
 
 import errno
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,10 @@ from ...paths import full_disk_named
 from ...records import BatchBuilder, Partitioner, columns_of
 from ...times import now_millis
 from .write_options import Key, WriteOptions
+
+LOCK_SECONDS = 20.0
+"""Longest time for which a commit waits until another query or a broker unlocks the log directory, in seconds."""
+LOCK_POLL_SECONDS = 0.05
 
 
 @dataclass
@@ -220,7 +225,7 @@ def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None)
     """
     every = list(staged)
     keys = {key for s in every for key in s.files}
-    with LogDirectory(options.path, segment_bytes=options.segment_bytes) as directory, \
+    with _opened(options) as directory, \
             all_or_nothing(directory, keys, options.app_id, version) as writers:  # fmt: skip
         if writers is None:
             return False
@@ -228,3 +233,15 @@ def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None)
             for key, name in s.files.items():
                 append_file(writers[key], Path(s.folder) / name, s.sizes[key])
     return True
+
+
+def _opened(options: WriteOptions) -> LogDirectory:
+    """Open the log directory for writing. If another query is appending to it, wait for up to LOCK_SECONDS."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return LogDirectory(options.path, segment_bytes=options.segment_bytes)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(LOCK_POLL_SECONDS)
