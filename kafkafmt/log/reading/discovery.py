@@ -41,6 +41,11 @@ INCOMPLETE = ".kafkafmt-salvage"
 """Name of the subdirectory in which `salvage` writes its output. A log directory that contains such
 a subdirectory is incomplete.
 """
+SWAP_MESSAGE = (
+    "not read; a broker is replacing segments with this file, or was stopped while it did so, "
+    "and completes the replacement when it starts"
+)
+"""Message about a `.log.swap` file, whose records may be in no other file (Kafka: ``LogLoader.load``)."""
 LOST_AND_FOUND = "lost+found"
 """Name of a directory that many file systems have in their root. Only the root user may list it."""
 
@@ -335,6 +340,9 @@ def _partition(
             f"{path.parent / LOG_STARTS}: ignored, because it cannot be read; each log starts with its first segment"
         )
     segments = _segments(path, logs, names, sizes, problems)
+    swaps = [(n, "interrupted_swap", f"{n}: {SWAP_MESSAGE}") for n in names if n.endswith(".log.swap")]
+    problems += swaps
+    messages += [f"{path / n}: {SWAP_MESSAGE}" for n, _, _ in swaps]
     messages += _skipped(path, names, {s.name for s in segments})
     found = PartitionDir(
         name.topic,

@@ -21,7 +21,7 @@ from ..format.leader_epochs import Epochs
 from .events import Events
 from .index_lookup import indexed_offset, last_position_below, position_before
 from .index_ranges import Stretch, last_border
-from .missing import check_retention
+from .missing import changed, check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run, RunColumns
@@ -158,7 +158,8 @@ class PlannedLog:
 
         The first call for a segment creates its plan. `plan_segment` describes the parameters `see`
         and `scratch`. If retention has deleted the segment file, the plan is empty. If the file is
-        missing for any other reason, raise `UnavailableSegmentError`.
+        missing for any other reason, or if a broker has replaced it since the directory was listed,
+        raise `UnavailableSegmentError`.
         """
         name = segment.name
         plan = self._plans.get(name)
@@ -167,6 +168,8 @@ class PlannedLog:
                 with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
                     self.stamps[name] = files.stamp(segment.place, view.status)
                     plan = plan_view(segment, view, self.limits, see, scratch)
+                if plan.damaged:
+                    self._check_replaced(segment)
                 if plan.size and plan.unreadable and tuple(plan.unreadable[0]) == (0, plan.size):
                     self._check_disk(segment)
             except FileNotFoundError:
@@ -176,6 +179,18 @@ class PlannedLog:
             self._plans[name] = plan
             self.bytes_read += plan.size
         return plan
+
+    def _check_replaced(self, segment: SegmentFile) -> None:
+        """If a broker has merged a segment with the next one since the directory was listed, raise an error.
+
+        The log cleaner replaces several small segments by one. The batches of the other segments would
+        appear as damage, because their offsets are not below the base offset that was listed next.
+        """
+        if segment.next_base is None or segment.base_offset is None:
+            return
+        following = self.segments[self.first_segment(segment.next_base)]
+        if following.base_offset == segment.next_base and not files.exists(following.path):
+            raise changed(segment, f"the next segment, {following.name}, no longer exists")
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
         """Check whether the disk can read any segment other than `unreadable`. If it cannot, raise OSError.

@@ -16,6 +16,7 @@ from building import batch, record
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, UnavailableSegmentError, discover
+from kafkafmt.log.auditing.verify import verify_partition
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_timestamp
 
@@ -237,6 +238,33 @@ def test_plan_raises_if_the_file_was_replaced(folder: Path) -> None:
     for plan in plans:
         log.adopt(plan)
     assert [r.offset for r in log.records()] == list(range(20))
+
+
+def merge_first_segments(folder: Path) -> None:
+    """Replace the first two segments by one, as the log cleaner does."""
+    merged = (folder / name_of(0)).read_bytes() + (folder / name_of(5)).read_bytes()
+    (folder / name_of(5)).rename(folder / f"{name_of(5)}.deleted")
+    (folder / name_of(0)).write_bytes(merged)
+
+
+@pytest.mark.parametrize("on_damage", [None, lambda _: None])
+def test_segments_that_the_cleaner_merged_after_listing_are_not_damage(folder: Path, on_damage: Any) -> None:
+    directory = discover([folder.parent]).partitions[0]
+    merge_first_segments(folder)
+    with pytest.raises(UnavailableSegmentError, match=rf"{name_of(5)}, no longer exists; .* compacted the log"):
+        list(PartitionLog(directory).records(on_damage=on_damage))
+    with pytest.raises(UnavailableSegmentError):
+        verify_partition(PartitionLog(directory))
+    log = PartitionLog(discover([folder.parent]).partitions[0])
+    assert [r.offset for r in log.records()] == list(range(20))
+
+
+def test_damage_is_reported_if_the_next_segment_exists(folder: Path) -> None:
+    directory = discover([folder.parent]).partitions[0]
+    content = (folder / name_of(0)).read_bytes()
+    (folder / name_of(0)).write_bytes(content + (folder / name_of(5)).read_bytes())
+    report = verify_partition(PartitionLog(directory))
+    assert [d.code for d in report.damaged] + [f.code for f in report.findings] == ["duplicate_batch"]
 
 
 def test_follower_raises_if_a_segment_disappears_during_a_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,20 @@ def test_log_file_that_is_not_a_segment_is_a_finding(tmp_path: Path) -> None:
     assert offsets(open_only(tmp_path / "t-0" / "copy.log")) == list(range(5))
 
 
+def test_interrupted_swap_is_a_message_and_a_finding(tmp_path: Path) -> None:
+    first = segment(tmp_path / "t-0", 0, five(0))
+    swap = segment(tmp_path / "t-0", 5, five(5)).rename(tmp_path / "t-0" / f"{5:020}.log.swap")
+    segment(tmp_path / "t-0", 10, five(10))
+    (first.parent / f"{10:020}.log.cleaned").write_bytes(five(10))
+    found = discover([tmp_path])
+    (message,) = found.messages
+    assert message.startswith(f"{swap}: not read; a broker is replacing segments with this file, or was stopped")
+    log = PartitionLog(found.partitions[0])
+    assert offsets(log) == [*range(5), *range(10, 15)]
+    findings = {f["error"]: f["file"] for f in verify_partition(log)["findings"]}
+    assert findings == {"interrupted_swap": swap.name, "segment_gap": f"{10:020}.log"}
+
+
 def test_lost_and_found_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segment(tmp_path / "t-0", 0, five(0))
     (tmp_path / "lost+found").mkdir()
