@@ -10,7 +10,7 @@ import numpy as np
 from .._backend import core
 from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT
 from ..errors import KafkaFormatError
-from ..log import Damage, DamagedLogError, PartitionLog, discover
+from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Selection
 from ..records import Chunk, RecordReader
@@ -81,7 +81,7 @@ def decode_path(
     """
     try:
         found = discover([path])
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: an unknown scheme, or two copies of a partition
         fault(error)
         return
     for message in found.messages:
@@ -89,17 +89,24 @@ def decode_path(
     for directory in found.partitions:
         if not directory.readable:
             continue
-        try:
-            log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
-        except OSError as error:  # if the partition directory cannot be listed, continue with the next partition
-            fault(error)
-            continue
+        chunks = _chunks_of(directory, columns, control, max_batch_bytes, fault)
+        yield directory.topic, directory.partition, chunks
 
-        def note_damage(damage: Damage, where: str = str(directory.path)) -> None:
-            fault(DamagedLogError(damage, where))
 
+def _chunks_of(
+    directory: PartitionDir, columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault
+) -> Iterator[Chunk]:
+    """Yield the records of a partition. If a file cannot be read, call `fault` with the error, and end."""
+
+    def note_damage(damage: Damage) -> None:
+        fault(DamagedLogError(damage, str(directory.path)))
+
+    try:
+        log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
         interval = Selection(control=control).resolve(log)
-        yield directory.topic, directory.partition, log.chunks(columns, interval, on_damage=note_damage)
+        yield from log.chunks(columns, interval, on_damage=note_damage)
+    except OSError as error:
+        fault(error)
 
 
 def in_row(error: Exception, row: int, column: str | int | None) -> Exception:

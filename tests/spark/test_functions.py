@@ -178,6 +178,28 @@ def test_errors_of_paths_raise_or_become_rows() -> None:
         list(decode_partition()(["/no/such/path"]))
 
 
+def test_unreadable_segment_is_reported_and_the_next_partition_is_read(tmp_path: Path) -> None:
+    with kafkafmt.LogDirectory(tmp_path, segment_bytes=300) as directory:
+        for topic in ("a", "b"):
+            writer = directory.writer(topic)
+            for i in range(6):
+                writer.append([(None, bytes(80), i)])
+    last = max((tmp_path / "a-0").glob("*.log"))
+    last.unlink()
+    last.symlink_to(last)
+    paths = pa.RecordBatch.from_pydict({"path": [str(tmp_path), "no-such-scheme://a", "a\0b"]})
+    actual = pa.Table.from_batches(list(read_paths(on_error="column", columns=("topic", "offset"))([paths])))
+    assert actual["topic"].to_pylist() == ["a"] * 4 + [None] + ["b"] * 6 + [None] * 2
+    unreadable, scheme, zero = (e for e in actual["error"].to_pylist() if e)
+    assert f"{last}: the file is listed but cannot be opened" in unreadable
+    assert "no-such-scheme" in scheme
+    assert "null byte" in zero
+    for decode in (read_paths(columns=("offset",)), lambda rows: decode_partition("path")(rows[0].to_pylist())):
+        with pytest.raises(OSError, match=r"row 0 of this task, column 'path': .*cannot be opened"):
+            list(decode([paths]))
+    assert len(list(decode_partition(on_error="skip")([str(tmp_path), "no-such-scheme://a"]))) == 10
+
+
 def test_decode_partition_decodes_a_field_of_each_row() -> None:
     data = [(1, valid_batch(0, b"a")), (2, None)]
     assert [r.value for r in decode_partition(1)(data)] == [b"a"]
