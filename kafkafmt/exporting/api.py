@@ -183,8 +183,9 @@ def export(
     Raises
     ------
     DamagedLogError
-        `on_error` is "fail" and data is damaged. The subclass `TransactionInDoubtError` is raised
-        if the outcome of a transaction is not known.
+        `on_error` is "fail" and data is damaged.
+    KafkaFormatError
+        `on_error` is "fail" and the outcome of a transaction is not known.
     PartitionNotFoundError
         `topics` or `partitions` is given, but no partition matches. The error is a LookupError.
     GroupNotFoundError

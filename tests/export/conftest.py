@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from export_jobs import job_of
 from exporting import RunExport, assert_no_leftovers
 from pyspark.sql import SparkSession
 
-from kafkafmt.cli.offset_range import parse_offsets
-from kafkafmt.exporting.job import Export, WriteBundle
+from kafkafmt.exporting.job import WriteBundle
 from kafkafmt.exporting.local_engine import LocalEngine
-from kafkafmt.exporting.options import ExportOptions, Progress
+from kafkafmt.exporting.options import Progress
 from kafkafmt.exporting.spark_jobs import SparkEngine
 from kafkafmt.exporting.tasks import write_bundle
-from kafkafmt.log import discover
-from kafkafmt.log.reading.record_selection import OffsetBound, Selection
-from kafkafmt.log.reading.selection import select_partitions
+from kafkafmt.log.reading.record_selection import OffsetBound
 from kafkafmt.spark.session import make_session
 
 
@@ -42,17 +40,11 @@ def run_export(spark: SparkSession, tmp_path: Path) -> RunExport:
         **options: Any,
     ) -> tuple[dict[str, Any], Path]:
         options.setdefault("output", tmp_path / "out")
-        bounds = parse_offsets(offsets) if isinstance(offsets, str) else offsets
-        selected = {name: options.pop(name) for name in ("isolation", "below_log_start") if name in options}
-        options["selection"] = Selection(*bounds, **selected)
-        settings = ExportOptions(tuple(map(str, paths)), **options)
-        found = discover(paths, settings.replicas)
-        chosen = select_partitions(found.partitions, settings.topics, settings.partitions, settings.internal)
-        job = Export(found, chosen, settings, tell)
+        job = job_of(paths, offsets, tell, **options)
         report = job.run(
-            LocalEngine(2) if settings.engine == "local" else SparkEngine(spark), progress, write
+            LocalEngine(2) if job.options.engine == "local" else SparkEngine(spark), progress, write
         ).to_dict()
-        out = Path(settings.output)
+        out = Path(job.options.output)
         assert json.loads((out / "report.json").read_text(encoding="utf-8")) == report
         assert (out / "_SUCCESS").exists()
         assert_no_leftovers(out)

@@ -15,8 +15,10 @@ import click
 from random_producers import CODECS, RandomProducers
 from writing import FIRST
 
+import kafkafmt
 from kafkafmt import LogDirectory
 from kafkafmt.cli.main import group
+from kafkafmt.log import discover
 
 DAY = 86_400_000
 TOPICS = ("a", "b-c", "t.x", "__internal")
@@ -29,10 +31,74 @@ def write_damaged_directory(root: Path, chance: Random) -> None:
     for topic in chance.sample(TOPICS, chance.randrange(1, 4)):
         for partition in range(chance.choice((1, 1, 2, 3))):
             _write_partition(root, topic, partition, chance)
+    _damage_places(root, chance)
+
+
+def write_mixed_directory(root: Path, chance: Random, damaged: bool = True) -> None:
+    """Write a log directory that can also contain compacted logs and messages of formats 0 and 1.
+
+    If `damaged` is True, most of the directories are damaged.
+    """
+    root.mkdir(parents=True)
+    for topic in chance.sample(TOPICS, chance.randrange(1, 4)):
+        for partition in range(chance.choice((1, 1, 2, 3))):
+            if chance.random() < 0.3:
+                _write_old_partition(root / f"{topic}-{partition}", chance)
+            else:
+                _write_partition(root, topic, partition, chance)
+    if chance.random() < 0.3:
+        plain = root.rename(root.with_name(f"{root.name}-plain"))
+        kafkafmt.rewrite(plain, root, topics=("*", "__*"), compact=True)
+    if damaged and chance.random() < 0.6:
+        _damage_places(root, chance)
+
+
+def append_to_directory(root: Path, chance: Random, run: int) -> None:
+    """Append to half of the partitions, with new producers. End some transactions of earlier producers.
+
+    `run` is the number of earlier calls, plus 1.
+    """
+    keys = [p.key for p in discover([root]).partitions]
+    with LogDirectory(root, segment_bytes=4_000, index_interval_bytes=100) as directory:
+        for topic, partition in keys:
+            if chance.random() < 0.5:
+                continue
+            writer = directory.writer(topic, partition)
+            for producer in range(1, 10 * run):
+                if producer % 10 in range(1, 5) and chance.random() < 0.5:
+                    writer.end_transaction(producer, 0, commit=chance.random() < 0.5)
+            producers = RandomProducers(writer)
+            for _ in range(chance.randrange(1, 20)):
+                records = [_record(chance, FIRST + 20 * DAY) for _ in range(chance.randrange(1, 9))]
+                producers.append(10 * run + chance.randrange(1, 5), chance.random(), records, chance.choice(CODECS))
+            if chance.random() < 0.3:
+                producers.end_all(chance)
+
+
+def _damage_places(root: Path, chance: Random) -> None:
     for _ in range(chance.choice((0, 1, 2, 2, 3, 5))):
         segments = sorted(root.glob("*/*.log"))
         if segments:
             damage(chance.choice(segments), chance)
+
+
+def _write_old_partition(folder: Path, chance: Random) -> None:
+    """Write segments whose formats increase from 0 or 1 up to 2, without indexes."""
+    folder.mkdir()
+    offset, now, magic = chance.choice((0, 0, 500)), FIRST, chance.randrange(2)
+    for _ in range(chance.randrange(1, 5)):
+        base, batches = offset, []
+        for _ in range(chance.randrange(1, 12)):
+            magic = max(magic, chance.choice((0, 0, 0, 0, 1, 2)))
+            now += chance.randrange(DAY // 3)
+            records = [
+                (key, value, now if magic else -1)
+                for key, value, *_ in (_record(chance, now) for _ in range(chance.randrange(1, 9)))
+            ]
+            codec = chance.choice(("none", "gzip", "snappy", "lz4"))
+            batches.append(kafkafmt.build_batch(records, magic=magic, codec=codec, base_offset=offset))
+            offset += len(records) + chance.choice((0, 0, 0, 3))
+        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
 
 
 def _write_partition(root: Path, topic: str, partition: int, chance: Random) -> None:
