@@ -38,10 +38,14 @@ class EarlierRuns:
     next_offsets : dict of (str, int) to int
         Offset at which the next run continues, for each exported partition. The keys are tuples of
         topic and partition number.
+    omitted : dict of (str, int) to list of str
+        For each partition, messages about transactions that the earlier runs have omitted, because
+        their outcome was not known.
     """
 
     runs: int = 0
     next_offsets: dict[Key, int] = field(default_factory=dict)
+    omitted: dict[Key, list[str]] = field(default_factory=dict)
 
     def after(
         self, log: PartitionLog, interval: OffsetInterval, below_log_start: bool, on_message: Callable[[str], None]
@@ -51,7 +55,7 @@ class EarlierRuns:
         If no earlier run has exported the partition, return `interval` unchanged. Otherwise, the
         result starts at the offset at which the earlier run ended. If the log now starts at a
         higher offset, and `below_log_start` is False, the result starts at the log start offset,
-        and `on_message` is called.
+        and `on_message` is called. `on_message` is also called with the messages in `omitted`.
 
         Raises
         ------
@@ -67,6 +71,8 @@ class EarlierRuns:
                 f"{name} ends at offset {log.next_offset}, but the output contains offsets up to {known}: the log was "
                 f"truncated, or it is another log; {REMEDY}"
             )
+        for message in self.omitted.get(log.directory.key, ()):
+            on_message(f"{name}: {message}")
         low = known if below_log_start else max(known, log.log_start_offset)
         if low > known:
             on_message(f"{name}: retention removed offsets {known} to {low - 1}, which no earlier run has exported")
@@ -95,9 +101,20 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
             )
     runs = int(latest["run"]) + 1
     offsets: dict[Key, int] = {}
+    omitted: dict[Key, list[str]] = {}
     for report in (*(_read(Path(layout.earlier_report(n))) for n in range(runs - 1)), latest):
         offsets |= {(p["topic"], p["partition"]): p["next_offset"] for p in report["partitions"]}
-    return EarlierRuns(runs, offsets)
+        for p in report["partitions"]:
+            omitted.setdefault((p["topic"], p["partition"]), []).extend(map(_omitted, p["in_doubt"]))
+    return EarlierRuns(runs, offsets, omitted)
+
+
+def _omitted(doubt: dict[str, Any]) -> str:
+    offsets = f"offsets {doubt['first_offset']} to {doubt['last_offset']}"
+    return (
+        f"an earlier run omitted the records of producer {doubt['producer_id']} at {offsets}, because the outcome of their "
+        "transaction was not known; a resumed export never adds them; to add them, export everything to another output"
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -105,6 +122,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         _ = report["run"], [(p["topic"], p["partition"], p["next_offset"]) for p in report["partitions"]]
+        _ = [list(map(_omitted, p["in_doubt"])) for p in report["partitions"]]
         _ = [report["options"][name] for name in SAME_OPTIONS]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResumeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from building import batch, control_batch, record
@@ -131,3 +132,18 @@ def test_command_prints_transactions_in_doubt_and_exits_with_1(tmp_path: Path) -
         "DOUBT   t-0: damage may hide how producer 7's transaction ended: its records at offsets 2 to 3 are omitted"
         in done.stdout
     )
+
+
+def test_resumed_export_reports_transactions_that_an_earlier_run_omitted(run_export: RunExport, tmp_path: Path) -> None:
+    """The second and third run cannot add the records, although the repaired log contains their marker."""
+    root = log(tmp_path, **LOGS["damage"])
+    options: dict[str, Any] = {"isolation": "read_committed", "resume": True, "engine": "local"}
+    report, out = run_export([root], offsets=":6", **options)
+    assert report["in_doubt"]["transactions"] == 1
+    (root / "t-0" / f"{0:020}.log").write_bytes(plain(0) + sent(2) + marker(4) + sent(5) + marker(7) + plain(8))
+    for _ in range(2):
+        report, _ = run_export([root], **options)
+        (message,) = report["skipped"]["messages"]
+        assert "t-0: an earlier run omitted the records of producer 7 at offsets 2 to 3" in message
+        assert report["ok"]
+    assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [0, 1, 5, 6, 8, 9]
