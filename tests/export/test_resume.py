@@ -208,6 +208,23 @@ def test_killed_run_leaves_the_old_output_and_the_next_run_goes_on(log: Path, tm
     assert offsets_of(out)["t", 0] == list(range(2100))
 
 
+def test_run_fails_if_another_export_replaces_the_output(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(log, out)
+    append(log, 0, 20)
+
+    def replace_output(*_: object) -> None:
+        if len(offsets_of(out)) > 1:
+            kafkafmt.export(log, out, engine="local", overwrite=True, partitions=1)
+
+    with pytest.raises(kafkafmt.ResumeError, match="another export has replaced"):
+        export(log, out, progress=replace_output)
+    assert offsets_of(out) == {("t", 1): list(range(30))}
+    assert_no_leftovers(out)
+    export(log, out)
+    assert offsets_of(out) == {("t", 0): list(range(120)), ("t", 1): list(range(30))}
+
+
 def test_command_resumes(log: Path, tmp_path: Path) -> None:
     options = ("export", log, "--output", tmp_path / "out", "--engine", "local", "--resume")
     assert command(*options).returncode == 0
