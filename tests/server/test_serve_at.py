@@ -154,4 +154,20 @@ def test_end_of_log_is_found_without_a_plan_of_the_segment(tmp_path: Path, optio
     served = kafkafmt.serve(tmp_path, **options).catalog.partition("t", 0)
     assert served is not None
     assert served.high_watermark() == (8 if "at" in options else 10)
-    assert not served.log._plans
+    assert served.log.planned == 0
+
+
+@pytest.mark.parametrize("options", [{"at": 3}, {"at": -2}, {"at_time": 5}])
+def test_plans_are_not_kept_after_the_end_was_found(tmp_path: Path, options: dict[str, Any]) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    for base in (0, 5, 10):
+        batches = [kafkafmt.build_batch([(None, b"v", i)], base_offset=i) for i in range(base, min(base + 5, 10))]
+        (folder / f"{base:020}.log").write_bytes(b"".join(batches) + bytes(1000))
+    served = kafkafmt.serve(tmp_path, **options).catalog.partition("t", 0)
+    assert served is not None
+    end = served.high_watermark()
+    assert served.log.planned == 0
+    found = served.find_timestamp(end - 1)
+    assert found is not None
+    assert found.offset == end - 1

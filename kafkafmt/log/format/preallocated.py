@@ -49,9 +49,13 @@ def only_zeros(view: FileView, position: int) -> bool:
     return True
 
 
-def is_sparse(view: FileView) -> bool:
-    """Return whether at most half of a local file occupies disk space."""
-    return view.status is not None and view.status.st_blocks * BLOCK_BYTES <= view.size // 2
+def occupied(view: FileView) -> int:
+    """Return how many bytes of a file occupy disk space. Without holes, this is the size of the file.
+
+    If the file system compresses the file, the result can be smaller. If the file is not local, the
+    result is its size.
+    """
+    return view.size if view.status is None else min(view.size, view.status.st_blocks * BLOCK_BYTES)
 
 
 def _data_ranges(view: FileView, start: int) -> Iterator[tuple[int, int]]:

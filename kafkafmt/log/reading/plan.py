@@ -28,7 +28,7 @@ from ...constants import (
 from ...errors import ChecksumError, TruncatedError
 from ...types import last_offsets
 from ..format.file_view import FileView
-from ..format.preallocated import is_sparse
+from ..format.preallocated import occupied
 from ..format.unreadable import named, overlapping
 from .batch_head import Head, header_stands
 from .conflicts import believable, in_order
@@ -135,7 +135,7 @@ def _plan(
 ) -> SegmentPlan:
     lower = segment.base_offset or 0
     # Most of a preallocated segment is a hole. A large read would copy its zeros.
-    first_read = FIRST_READ if is_sparse(view) else BUFFER_BYTES
+    first_read = FIRST_READ if occupied(view) <= view.size // 2 else BUFFER_BYTES
     walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes, first_read, scratch)
     parts = walker.walk(see=see)
     stats = walker.stats

@@ -250,6 +250,10 @@ class PlannedLog:
                 if name in other.stamps:
                     self.stamps[name] = other.stamps[name]
 
+    def forget_plans(self) -> None:
+        """Discard all plans, to save memory. If a plan is requested later, it is created again."""
+        self._plans.clear()
+
     @property
     def planned(self) -> int:
         """Number of segments for which a plan has been created."""

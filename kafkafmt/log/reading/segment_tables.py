@@ -25,6 +25,7 @@ from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedE
 from ...records.wrappers import WrapperReader
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray
 from ..format.file_view import FileView, aligned_buffer
+from ..format.preallocated import occupied
 from .batch_finder import OwnCrc
 from .batch_head import Head
 from .part_builder import TABLE_ROWS
@@ -117,14 +118,19 @@ class TableReader:
     def _buffer(self) -> ByteArray:
         if self._scratch is not None:
             return self._scratch.buffer
-        return aligned_buffer(0 if self.view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
+        return aligned_buffer(0 if self.view.data is not None else min(BUFFER_BYTES, max(self._content, 1)))
 
     @cached_property
     def _table(self) -> BatchTable:
         if self._scratch is not None:
             return self._scratch.table
         # Limit the array to the size of the segment. Creating a large array takes longer than reading a small segment.
-        return np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
+        return np.zeros(min(TABLE_ROWS, self._content // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
+
+    @cached_property
+    def _content(self) -> int:
+        """Probable number of bytes in batches. A preallocated segment needs little memory, because it is mostly a hole."""
+        return min(self.size, max(occupied(self.view), FIRST_READ))
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
         """Read valid batches from the file position `position` to `end`, and stop at the first damaged batch.

@@ -74,7 +74,7 @@ class Walker(TableReader):
     def _spans(self) -> IntArray:
         if self._scratch is not None:
             return self._scratch.spans
-        return np.empty((min(SPAN_ROWS, self.size // SMALLEST_MESSAGE + 1), SPAN_COLUMNS), np.int64)
+        return np.empty((min(SPAN_ROWS, self._content // SMALLEST_MESSAGE + 1), SPAN_COLUMNS), np.int64)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
         """Divide the whole segment into ranges of adjacent valid batches and damaged byte ranges.

@@ -14,7 +14,7 @@ from counting import count_bytes
 
 import kafkafmt
 from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.preallocated import end_of_content, is_sparse, only_zeros
+from kafkafmt.log.format.preallocated import end_of_content, occupied, only_zeros
 
 SIZE = 3 << 20
 HOLE = 1 << 30
@@ -62,14 +62,14 @@ def test_file_that_was_truncated_after_opening_has_no_content(tmp_path: Path) ->
         assert (end_of_content(view), only_zeros(view, 0)) == (0, True)
 
 
-def test_only_files_with_large_holes_are_sparse(tmp_path: Path) -> None:
+def test_holes_occupy_no_space(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 100_000)
     with FileView(path) as view:
-        assert not is_sparse(view)
+        assert occupied(view) == 100_000
     os.truncate(path, HOLE)
     with FileView(path) as view:
-        assert is_sparse(view)
+        assert 100_000 <= occupied(view) < 200_000
 
 
 def sparse_log(root: Path, filled: bool, indexed: bool) -> Path:
