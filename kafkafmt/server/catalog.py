@@ -113,6 +113,12 @@ class Topic:
             self.__dict__["topic_id"] = known
 
 
+def existing(topic: Topic | None, number: int) -> ServedPartition | None:
+    """Return a partition of a topic, or None if it does not exist or was deleted."""
+    found = None if topic is None else topic.partitions.get(number)
+    return None if found is None or found.deleted else found
+
+
 class Catalog:
     """The topics and partitions of the served directories.
 
@@ -194,9 +200,8 @@ class Catalog:
         return by_id.get(key)
 
     def partition(self, topic: str | None, number: int) -> ServedPartition | None:
-        """Return a partition, or None if it is not served. No file is accessed."""
-        found = self._topics.get(topic or "")
-        return None if found is None else found.partitions.get(number)
+        """Return a partition, or None if it is not served or was deleted. No file is accessed."""
+        return existing(self._topics.get(topic or ""), number)
 
     def refresh(self) -> None:
         """Search for new and deleted partitions, at most every RESCAN seconds.
@@ -262,7 +267,11 @@ class Catalog:
             topic = topics.setdefault(directory.topic, Topic(directory.topic))
             if old is not None and directory.error is not None:
                 topic.partitions[directory.partition] = old  # clients get an error while the directory is unreadable
-            elif old is not None and (old.directory.path, old.directory.inode) == (directory.path, directory.inode):
+            elif (
+                old is not None
+                and (old.directory.path, old.directory.inode) == (directory.path, directory.inode)
+                and not old.is_replaced()
+            ):
                 topic.partitions[directory.partition] = old
                 old.raise_log_start(directory.log_start)
             else:

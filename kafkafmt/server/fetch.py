@@ -10,7 +10,7 @@ from ..constants import MAGIC_V0, MAGIC_V1, MAGIC_V2
 from ..errors import InvalidError, KafkaFormatError
 from ..protocol import ErrorCode
 from ..protocol.apis import FETCH
-from .catalog import Catalog
+from .catalog import Catalog, existing
 from .checked_batches import Span
 from .fetch_answer import UNKNOWN_OFFSET, Answer, FetchAnswers
 from .fetch_frames import NEWEST_VERSION, SESSION_VERSION, TOPIC_ID_VERSION
@@ -110,8 +110,7 @@ class FetchApi:
             self._waiting -= 1
 
     def _served(self, wanted: FetchedPartition) -> ServedPartition | None:
-        topic = self.catalog.topic_by_key(wanted.topic)
-        return None if topic is None else topic.partitions.get(wanted.request.partition)
+        return existing(self.catalog.topic_by_key(wanted.topic), wanted.request.partition)
 
     def collect(
         self, session: FetchSession, request: WantedFetch, version: int, known_only: bool
@@ -141,9 +140,10 @@ class FetchApi:
         """
         served = self._served(wanted)
         answer = Answer(wanted, served)
+        by_id = isinstance(wanted.topic, bytes)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if served is None:
-            by_id = isinstance(wanted.topic, bytes)
-            answer.error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answer.error = unknown
             return answer
         answer.changes = served.changes
         committed = isolation == READ_COMMITTED_LEVEL
@@ -155,6 +155,9 @@ class FetchApi:
                     return None
                 end, stable = served.high_watermark(), served.last_stable_offset() if committed else None
                 known = served.log_start_offset, end, stable
+            if served.deleted:
+                answer.error = unknown
+                return answer
             answer.log_start_offset, answer.high_watermark, stable = known
             answer.last_stable_offset = UNKNOWN_OFFSET if stable is None else stable
             if wanted.request.current_leader_epoch >= 0:

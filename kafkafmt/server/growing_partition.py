@@ -8,6 +8,8 @@ from threading import RLock
 
 from ..constants import READ_COMMITTED
 from ..log import Damage, NoLogError, PartitionDir, PartitionLog, discover
+from ..log.format import files
+from ..log.format.checkpoints import PARTITION_METADATA
 from ..log.reading.index_ranges import Border, Stretch, whole_segment
 from ..log.reading.partition_dir import SegmentFile
 from ..log.reading.read_limits import ReadLimits
@@ -22,6 +24,11 @@ from .transaction_state import TransactionState
 
 RECENT = 60 * 10**9
 """If a directory changed less than this number of nanoseconds before it was listed, it is listed again."""
+TICK = 20 * 10**6
+"""Largest difference in ns between two changes of a directory that have the same modification time.
+
+Most kernels update their clock for modification times every 4 or 10 ms.
+"""
 CHECK_INTERVAL = 0.05
 """Least number of seconds between two checks of the files of a partition."""
 FULL_CHECK_INTERVAL = 1.0
@@ -50,6 +57,9 @@ class GrowingPartition:
         The partition directory, as it was last listed.
     changes : int
         A number that increases when the log changes.
+    deleted : bool
+        Whether the partition directory was deleted, or was replaced by the directory of a new topic. The
+        next search for partitions then replaces this object.
     """
 
     def __init__(
@@ -58,6 +68,7 @@ class GrowingPartition:
         self.directory: PartitionDir = directory
         self.missing: bool = missing
         self.changes: int = 0
+        self.deleted: bool = False
         self._settings = settings
         self._resources = resources
         self._limits = ReadLimits(settings.max_batch_bytes)
@@ -79,7 +90,13 @@ class GrowingPartition:
         self._fully_checked = 0.0
         """Time of the latest call of `_check` that was not too early, on the monotonic clock."""
         self._stamp = 0
-        """Modification time of the partition directory when it was last listed, in ns."""
+        """Modification time of the partition directory when it was last listed, in ns.
+
+        0 if the directory must be listed again, because it may have changed without a new modification time.
+        """
+        self._listed_once = False
+        self._metadata: files.Stamp | None = None
+        """State of the file ``partition.metadata`` when the log was first read, or None if the file did not exist."""
         self._size = -1
         """Size of the last segment at the latest check for changes, in bytes."""
         self._reported: set[tuple[str, int]] = set()
@@ -175,11 +192,10 @@ class GrowingPartition:
 
     def _open_tail(self, plan: bool = False) -> None:
         """Find the end of the log, and create a `Tail`, which finds batches that are appended later."""
-        if self._stamp:
-            self._stamp = self._folder_stamp()
-        else:
-            self._list_if_changed()
-            self._check_log_start()
+        self._list_if_changed()
+        self._check_log_start()
+        if self._metadata is None and not isinstance(self.directory.path, UrlPath):
+            self._metadata = files.stamp(self.directory.path / PARTITION_METADATA)
         self._tail = Tail(self.log, plan)
         for damage in self._tail.damaged:
             # Clients cannot fetch offsets after the end of the log. Therefore, report the damage at these offsets now.
@@ -200,11 +216,12 @@ class GrowingPartition:
         if self.missing or isinstance(self.directory.path, UrlPath):
             return
         stamp = self._folder_stamp()
-        if stamp > self._unchanged_since if not self._stamp else stamp != self._stamp:
+        before, self._stamp = self._stamp, _settled(stamp)
+        if stamp != before if self._listed_once else stamp > self._unchanged_since:
             found = self._listed()
             if found is not None:
                 self.directory, self._log = found, None
-        self._stamp = stamp
+        self._listed_once = True
 
     def _check_log_start(self) -> None:
         """Read the log start offset from the checkpoint, because a live broker may have raised it."""
@@ -217,6 +234,7 @@ class GrowingPartition:
         now = time.monotonic()
         if (
             self.missing
+            or self.deleted
             or self._tail is None
             or now - self._checked < CHECK_INTERVAL
             or isinstance(self.directory.path, UrlPath)
@@ -228,25 +246,49 @@ class GrowingPartition:
         stamp, size = self._folder_stamp(), tail.size()
         if stamp == self._stamp and size in (tail.position, self._size):
             return
-        self._size = size
+        before, self._size, self._stamp = self._stamp, size, _settled(stamp)
         try:
-            if stamp != self._stamp or size < tail.position:
-                self._list_changed(stamp)
+            if (stamp != before or size < tail.position) and self.is_replaced():
+                return
+            if stamp != before or size < tail.position:
+                self._list_changed()
             tail = self._known_tail()
             segments = self.directory.segments
             known = tail.segment.name if tail.segment is not None else None
             at = next((i for i, s in enumerate(segments) if s.name == known), -1 if known is None else len(segments))
-            before = tail.end
+            end = tail.end
             for segment in segments[max(at, 0) :]:
                 tail.read(segment, self._limits.max_batch_bytes, self._take)
-            if tail.end != before:
+            if tail.end != end:
                 self.changes += 1
         except DamagedTailError:
             self._reset()
             self._open_tail(plan=True)
             self.changes += 1
         except FileNotFoundError:
-            self._checked = 0.0  # a segment was deleted after the directory was listed
+            self._checked, self._stamp = 0.0, 0  # a segment was deleted after the directory was listed
+
+    def is_replaced(self) -> bool:
+        """Return whether the partition directory was deleted or replaced since the log was first read, and set `deleted`.
+
+        A new directory can have the inode of the deleted one. Therefore, ``partition.metadata``, which a
+        broker never changes, is compared, too.
+        """
+        if self._tail is None or self.missing or isinstance(self.directory.path, UrlPath):
+            return self.deleted
+        try:
+            inode = os.stat(self.directory.path).st_ino
+        except (FileNotFoundError, NotADirectoryError):
+            inode = -1
+        except OSError:
+            return self.deleted
+        metadata = files.stamp(self.directory.path / PARTITION_METADATA)
+        other = metadata != self._metadata and None not in (metadata, self._metadata)
+        if not self.deleted and (inode != (self.directory.inode or inode) or inode < 0 or other):
+            self.deleted = True
+            self.changes += 1
+            self._settings.on_message(f"{self.topic}-{self.number}: the partition directory was deleted or replaced")
+        return self.deleted
 
     def _take(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
         """Add batches that were appended to the log."""
@@ -261,12 +303,12 @@ class GrowingPartition:
             made = CheckedBatches(segment.path, inode_of(segment.path), start, end, position, table)
             self._resources.batches.add(made, self._lists)
 
-    def _list_changed(self, stamp: int) -> None:
+    def _list_changed(self) -> None:
         """List the partition directory again. If its log was truncated or replaced, discard all cached data of the log."""
         found = self._listed()
         if found is None:
             found = PartitionDir(self.topic, self.number, self.directory.path, self.directory.state, [])
-        before, self.directory, self._stamp, self._epoch = self.directory, found, stamp, None
+        before, self.directory, self._epoch = self.directory, found, None
         tail = self._known_tail()
         bases = [segment.base_offset or 0 for segment in found.segments]
         kept = tail.segment is not None and any(s.name == tail.segment.name for s in found.segments)
@@ -276,7 +318,9 @@ class GrowingPartition:
         replaced = any(inode_of(item.path) != item.inode for item in self._lists if item.inode)
         if truncated:
             self._settings.on_message(f"{self.topic}-{self.number}: the log was truncated or deleted")
-        if truncated or replaced or found.log_start_offset < before.log_start_offset:
+        # If the last known segment was deleted, batches that were never read may have been deleted, too.
+        skipped = tail.segment is not None and not kept
+        if truncated or replaced or skipped or found.log_start_offset < before.log_start_offset:
             self._reset()
             return
         if found.log_start_offset > before.log_start_offset:
@@ -343,3 +387,8 @@ class GrowingPartition:
             self._reported.add(key)
             where = f"{self.directory.path}/{damage.file} at {damage.position}, {damage.length} bytes"
             self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")
+
+
+def _settled(stamp: int) -> int:
+    """Return the modification time `stamp` of a directory, or 0 if a later change may get the same modification time."""
+    return stamp if abs(time.time_ns() - stamp) > TICK else 0

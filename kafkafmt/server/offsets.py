@@ -86,12 +86,17 @@ class OffsetApis:
         try:
             timestamp, offset, epoch = _find(served, wanted.timestamp, committed)
         except (KafkaFormatError, OSError) as error:
+            if served.deleted:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                return answer
             self._catalog.settings.on_message(
                 f"{topic}-{served.number}: the offset for a timestamp cannot be determined: {error}"
             )
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return answer
-        if version == 0:
+        if served.deleted:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif version == 0:
             answer.old_style_offsets = [offset][: max(wanted.max_num_offsets, 0)] if offset >= 0 else []
         else:
             answer.timestamp, answer.offset = timestamp, offset
@@ -129,7 +134,9 @@ class OffsetApis:
             self._catalog.settings.on_message(f"{topic}-{served.number}: leader epochs cannot be read: {error}")
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return answer
-        if found is not None:
+        if served.deleted:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif found is not None:
             answer.leader_epoch, answer.end_offset = found
         return answer
 

@@ -1,0 +1,195 @@
+"""Follow partition directories in which segments are created and deleted, also between two system calls."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from building import simple_batch
+from serving import Client, fetch_request
+
+import kafkafmt
+from kafkafmt import protocol
+from kafkafmt.protocol import ErrorCode
+from kafkafmt.server.growing_partition import TICK
+from kafkafmt.server.served_partition import ServedPartition
+from kafkafmt.server.tail import Tail
+
+Start = Callable[..., kafkafmt.Server]
+pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
+
+
+def write(folder: Path, base: int, count: int, first: int | None = None) -> None:
+    """Append `count` batches of one record to the segment with the base offset `base`."""
+    folder.mkdir(exist_ok=True)
+    first = base if first is None else first
+    with (folder / f"{base:020}.log").open("ab") as file:
+        for offset in range(first, first + count):
+            file.write(simple_batch([b"%d" % offset], offset))
+
+
+@pytest.fixture(autouse=True)
+def always_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkafmt.server.growing_partition.CHECK_INTERVAL", 0.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "t-0", 0, 3)
+    return tmp_path / "t-0"
+
+
+@pytest.fixture
+def served(folder: Path) -> ServedPartition:
+    found = kafkafmt.serve(folder.parent).catalog.partition("t", 0)
+    assert found is not None
+    assert found.high_watermark() == 3
+    return found
+
+
+def test_log_is_followed_after_all_known_segments_were_deleted(folder: Path, served: ServedPartition) -> None:
+    write(folder, 0, 2, first=3)
+    write(folder, 5, 4)
+    write(folder, 9, 1)
+    for base in (0, 5):
+        (folder / f"{base:020}.log").unlink()
+    assert (served.first_offset(), served.high_watermark()) == (9, 10)
+    write(folder, 9, 1, first=10)
+    assert served.high_watermark() == 11
+
+
+def test_transaction_whose_end_was_never_read_does_not_stay_open(folder: Path, served: ServedPartition) -> None:
+    options: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    with (folder / f"{0:020}.log").open("ab") as file:
+        file.write(kafkafmt.build_batch([(None, b"v")], base_offset=3, **options))
+    assert served.last_stable_offset() == 3
+    with (folder / f"{0:020}.log").open("ab") as file:
+        file.write(kafkafmt.build_marker(7, 0, commit=True, base_offset=4))
+    write(folder, 5, 1)
+    (folder / f"{0:020}.log").unlink()
+    assert (served.last_stable_offset(), served.high_watermark()) == (6, 6)
+
+
+def test_segment_that_does_not_change_the_modification_time_is_noticed(folder: Path, served: ServedPartition) -> None:
+    moment = time.time_ns()
+    os.utime(folder, ns=(moment, moment))
+    assert served.high_watermark() == 3
+    write(folder, 3, 2)
+    os.utime(folder, ns=(moment, moment))
+    time.sleep(2 * TICK / 10**9)
+    assert served.high_watermark() == 5
+    assert served.seems_unchanged()
+
+
+def test_segment_created_before_the_cache_is_discarded_is_noticed(folder: Path, served: ServedPartition) -> None:
+    fetched = served.fetch(0, 3, 1 << 20, True)
+    assert fetched is not None
+    write(folder, 3, 2)
+    served.forget(fetched.spans[0])
+    assert served.high_watermark() == 5
+
+
+@pytest.mark.parametrize("step", ["__init__", "read"])
+def test_segment_that_is_deleted_while_the_log_is_checked(
+    folder: Path, served: ServedPartition, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    write(folder, 3, 2)
+    write(folder, 5, 2)
+    original: Callable[..., None] = getattr(Tail, step)
+    moment = time.time_ns() - 10**9
+    os.utime(folder, ns=(moment, moment))
+
+    def delete_first(*args: Any) -> None:
+        monkeypatch.setattr(Tail, step, original)
+        (folder / f"{5:020}.log").unlink()
+        write(folder, 5, 3)
+        os.utime(folder, ns=(moment, moment))
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Tail, step, delete_first)
+    if step == "__init__":
+        (folder / f"{0:020}.log").unlink()
+        os.utime(folder, ns=(moment, moment + 1))
+    served.check()
+    assert served.high_watermark() == 8
+
+
+def create_topic(root: Path, count: int) -> UUID:
+    """Create a topic with one partition and `count` records. Return its topic id."""
+    topic_id = uuid4()
+    write(root / "t-0", 0, count)
+    text = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    (root / "t-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {text}\n")
+    return topic_id
+
+
+@pytest.mark.parametrize("deleted", ["renamed", "removed"])
+def test_topic_that_was_created_again_has_another_id(
+    started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: str
+) -> None:
+    monkeypatch.setattr("kafkafmt.server.catalog.RESCAN", 0.0)
+    old = create_topic(tmp_path, 3)
+    with Client(started(tmp_path).port) as client:
+        (found,) = client.ask(protocol.MetadataRequest(topics=None), 12).topics
+        assert found.topic_id == old
+        assert client.fetch(old, 0, 2, 13).high_watermark == 3
+        (tmp_path / "t-0").rename(tmp_path / f"t-0.{'0' * 32}-delete")
+        for _ in range(2):
+            assert client.fetch(old, 0, 2, 13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+            assert client.fetch("t", 0, 2).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert client.offset("t", 0, -1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if deleted == "removed":
+            shutil.rmtree(tmp_path / f"t-0.{'0' * 32}-delete")
+        new = create_topic(tmp_path, 5)
+        for timestamp in (-1, -2, -3, 0):
+            assert client.offset("t", 0, timestamp).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert client.fetch(old, 0, 2, 13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        (found,) = client.ask(protocol.MetadataRequest(topics=None), 12).topics
+        assert found.topic_id == new
+        assert client.fetch(old, 0, 2, 13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert client.fetch(new, 0, 2, 13).high_watermark == 5
+
+
+@pytest.mark.parametrize("same_inode", [False, True])
+@pytest.mark.parametrize("request_first", ["fetch", "offset", "metadata"])
+def test_topic_that_is_replaced_at_once_has_another_id(
+    started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_first: str, same_inode: bool
+) -> None:
+    monkeypatch.setattr("kafkafmt.server.catalog.RESCAN", 0.0)
+    old = create_topic(tmp_path, 3)
+    with Client(started(tmp_path).port) as client:
+        client.ask(protocol.MetadataRequest(topics=None), 12)
+        assert client.fetch(old, 0, 2, 13).high_watermark == 3
+        if same_inode:  # a file system can use the inode of a deleted directory again
+            for path in (tmp_path / "t-0").iterdir():
+                path.unlink()
+            os.utime(tmp_path)
+        else:
+            (tmp_path / "t-0").rename(tmp_path / f"t-0.{'0' * 32}-delete")
+        new = create_topic(tmp_path, 5)
+        if request_first == "fetch":
+            assert client.fetch(old, 0, 2, 13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        elif request_first == "offset":
+            assert client.offset("t", 0, -1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        (found,) = client.ask(protocol.MetadataRequest(topics=None), 12).topics
+        assert found.topic_id == new
+        assert client.fetch(old, 0, 2, 13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert client.fetch(new, 0, 4, 13).high_watermark == 5
+
+
+def test_long_poll_ends_if_the_topic_is_deleted(started: Start, tmp_path: Path) -> None:
+    topic_id = create_topic(tmp_path, 3)
+    with Client(started(tmp_path).port) as client:
+        client.ask(protocol.MetadataRequest(topics=None), 12)
+        client.send(fetch_request({(topic_id, 0): 3}, 13, max_wait_ms=60_000), 13)
+        time.sleep(0.3)
+        (tmp_path / "t-0").rename(tmp_path / f"t-0.{'0' * 32}-delete")
+        (found,) = client.receive(1, 13).responses
+        assert found.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
