@@ -30,6 +30,12 @@ from .response_writer import ClosedError, ResponseWriter
 PARTIAL_TIMEOUT = 30.0
 """Seconds after which a connection is closed if a request has arrived only in part."""
 PARTIAL_REQUEST = "the client sent only a part of a request"
+LARGEST_BEFORE_AUTHENTICATION = 16 << 10
+"""Largest request in bytes before a client is authenticated.
+
+Clients that are not authenticated could otherwise use all memory for large requests. Kafka's counterpart
+is ``sasl.server.max.receive.size``.
+"""
 _START = Struct(">ihh")
 """The size field, the API key and the version of a request."""
 READ_BUFFER = 16 << 10
@@ -214,9 +220,11 @@ class ClientConnection(Receiver):
             if self.at_eof:
                 raise ClosedError(PARTIAL_REQUEST if self._received else "")
             return
-        if not 0 < size <= self._limits.max_frame_bytes:
-            limit = self._limits.max_frame_bytes
-            raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}")
+        limit, when = self._limits.max_frame_bytes, ""
+        if self._shared.open_apis is not None and self.principal is None:
+            limit, when = min(limit, LARGEST_BEFORE_AUTHENTICATION), " before authentication"
+        if not 0 < size <= limit:
+            raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}{when}")
         if size > FREE_FRAME:
             self._start(self._large_request(size))
             return

@@ -200,3 +200,25 @@ def test_closed_server_leaves_no_threads_and_open_files() -> None:
             client.read_all(TOPIC, 0)
     assert not [name for name in open_files() if "codecs" in name]
     assert not [t.name for t in threading.enumerate() if t.name.startswith("kafkafmt-serve")]
+
+
+def test_clients_before_authentication_cannot_reserve_the_memory_for_requests(started: Start, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("alice:{PLAIN}secret\n")
+    server = started([str(root) for root in CODECS.roots], users=users)
+    authenticate = protocol.SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret")
+    make = protocol.MetadataRequest
+    large = make(topics=[make.MetadataRequestTopic(name="x" * 1000 + str(i)) for i in range(100)])
+    strangers = [Client(server.port) for _ in range(40)]
+    try:
+        for stranger in strangers:
+            stranger.socket.sendall(struct.pack(">ihhi", ServerLimits().max_frame_bytes, 18, 3, 1))
+        with Client(server.port, timeout=10) as client:
+            assert client.ask(protocol.SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+            assert client.ask(authenticate, 2).error_code == 0
+            assert len(client.ask(large, 12).topics) == 100
+        assert all(stranger.closed() for stranger in strangers)
+        assert sum("to 16384 before authentication" in line for line in server.messages) == len(strangers)
+    finally:
+        for stranger in strangers:
+            stranger.socket.close()
