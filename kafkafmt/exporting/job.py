@@ -212,8 +212,9 @@ class Export:
                     raise
                 self._report_unreadable(directory, error)
                 continue
-            below_log_start = self.options.selection.below_log_start
-            works.append(Work(log, earlier.after(log, interval, below_log_start, self._report_message)))
+            topic_id, below_log_start = directory.read_topic_id(), self.options.selection.below_log_start
+            interval = earlier.after(log, topic_id, interval, below_log_start, self._report_message)
+            works.append(Work(log, interval, topic_id))
         if self._unreadable and not works:
             first = self._unreadable[0]
             raise OSError(f"no partition can be read; {first.topic}-{first.partition}: {first.error}")

@@ -82,6 +82,8 @@ class PartitionExport:
     topic: str
     partition: int
     path: Location
+    topic_id: str | None
+    """Topic id in `partition.metadata`. None if this file does not exist, or if the log is in an object store."""
     log_start_offset: int
     next_offset: int
     """Offset at which the next export with `resume` continues."""

@@ -50,6 +50,7 @@ def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExpor
         topic=directory.topic,
         partition=directory.partition,
         path=directory.path,
+        topic_id=work.topic_id,
         log_start_offset=directory.log_start_offset,
         next_offset=work.next_offset,
         read=PartitionRead(

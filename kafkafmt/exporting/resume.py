@@ -41,14 +41,22 @@ class EarlierRuns:
     omitted : dict of (str, int) to list of str
         For each partition, messages about transactions that the earlier runs have omitted, because
         their outcome was not known.
+    topic_ids : dict of (str, int) to str or None
+        Topic id of each exported partition. None if it was not known.
     """
 
     runs: int = 0
     next_offsets: dict[Key, int] = field(default_factory=dict)
     omitted: dict[Key, list[str]] = field(default_factory=dict)
+    topic_ids: dict[Key, str | None] = field(default_factory=dict)
 
     def after(
-        self, log: PartitionLog, interval: OffsetInterval, below_log_start: bool, on_message: Callable[[str], None]
+        self,
+        log: PartitionLog,
+        topic_id: str | None,
+        interval: OffsetInterval,
+        below_log_start: bool,
+        on_message: Callable[[str], None],
     ) -> OffsetInterval:
         """Return the part of the offset range `interval` that no earlier run has exported.
 
@@ -60,12 +68,19 @@ class EarlierRuns:
         Raises
         ------
         ResumeError
-            The log ends before the offset at which the earlier run ended.
+            The log ends before the offset at which the earlier run ended, or `topic_id` differs from
+            the topic id in the earlier run.
         """
         known = self.next_offsets.get(log.directory.key)
         if known is None:
             return interval
         name = f"{log.topic}-{log.partition}"
+        earlier_id = self.topic_ids.get(log.directory.key)
+        if None not in (topic_id, earlier_id) and topic_id != earlier_id:
+            raise ResumeError(
+                f"the topic of {name} was deleted and created again: its topic id is {topic_id}, but the output contains "
+                f"records of the topic with the id {earlier_id}; {REMEDY}"
+            )
         if log.next_offset < known:
             raise ResumeError(
                 f"{name} ends at offset {log.next_offset}, but the output contains offsets up to {known}: the log was "
@@ -102,11 +117,13 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
     runs = int(latest["run"]) + 1
     offsets: dict[Key, int] = {}
     omitted: dict[Key, list[str]] = {}
+    topic_ids: dict[Key, str | None] = {}
     for report in (*(_read(Path(layout.earlier_report(n))) for n in range(runs - 1)), latest):
         offsets |= {(p["topic"], p["partition"]): p["next_offset"] for p in report["partitions"]}
+        topic_ids |= {(p["topic"], p["partition"]): p.get("topic_id") for p in report["partitions"]}
         for p in report["partitions"]:
             omitted.setdefault((p["topic"], p["partition"]), []).extend(map(_omitted, p["in_doubt"]))
-    return EarlierRuns(runs, offsets, omitted)
+    return EarlierRuns(runs, offsets, omitted, topic_ids)
 
 
 def _omitted(doubt: dict[str, Any]) -> str:

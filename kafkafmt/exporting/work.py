@@ -26,6 +26,8 @@ class Work:
     log: PartitionLog
     interval: OffsetInterval
     """Range of offsets to export."""
+    topic_id: str | None = None
+    """Topic id when the export started. None if it is not known."""
     planned: dict[str, SegmentPlan] = field(default_factory=dict)
     """Plans of segments that could not be exported in one pass. A plan lists valid batches and
     damage. The keys are file names.

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -162,6 +163,25 @@ def test_shorter_log_is_refused_and_retention_is_reported(log: Path, tmp_path: P
     assert start > 100
     assert any(f"retention removed offsets 100 to {start - 1}" in message for message in messages)
     assert offsets_of(out)["t", 0] == [*range(100), *range(start, 500)]
+
+
+def test_topic_that_was_created_again_is_refused(tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "out"
+
+    def write(count: int, topic_id: str | None) -> None:
+        with kafkafmt.LogDirectory(log) as directory:
+            directory.writer("t", topic_id=topic_id).append([(None, b"value", START)] * count)
+
+    old, new = f"{'A' * 21}Q", f"{'A' * 21}g"
+    write(5, old)
+    assert export(log, out)["partitions"][0]["topic_id"] == old
+    shutil.rmtree(log / "t-0")
+    write(9, new)
+    with pytest.raises(kafkafmt.ResumeError, match=f"the topic of t-0 was deleted and created again.*{new}.*{old}"):
+        export(log, out)
+    assert offsets_of(out) == {("t", 0): list(range(5))}
+    (log / "t-0" / "partition.metadata").unlink()
+    assert export(log, out)["written"]["records"] == 4
 
 
 def test_records_below_the_log_start_are_added_only_on_request(log: Path, tmp_path: Path) -> None:

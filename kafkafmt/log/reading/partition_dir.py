@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...errors import StructureError
 from ...paths import Location, UrlPath
 from ..format import file_view, files
+from ..format.checkpoints import PARTITION_METADATA, read_partition_metadata
 from ..format.names import base_offset_of, file_name
 from ..format.packed import segment_name_of
 
@@ -183,6 +185,18 @@ class PartitionDir:
         """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)
+
+    def read_topic_id(self) -> str | None:
+        """Read the topic id from `partition.metadata`, which brokers have written since Kafka 2.8.
+
+        If the file does not exist, cannot be read or is in an object store, return None.
+        """
+        if isinstance(self.path, UrlPath):
+            return None
+        try:
+            return read_partition_metadata(file_view.read_text(self.path / PARTITION_METADATA) or "")["topic_id"]
+        except (StructureError, OSError):
+            return None
 
     @property
     def readable(self) -> bool:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import StructureError
 from ...log import PartitionLog
-from ...log.format import file_view, files
-from ...log.format.checkpoints import PARTITION_METADATA, read_partition_metadata
-from ...paths import Location, UrlPath
+from ...log.format import files
+from ...log.format.checkpoints import PARTITION_METADATA
+from ...paths import UrlPath
 from .options import Key
 
 
@@ -39,7 +38,7 @@ class TopicIds:
             known = self._known.get(key)
             if stamp is None or (known is not None and known[0] == stamp):
                 continue
-            topic_id = _topic_id(path)
+            topic_id = log.directory.read_topic_id()
             if known is not None and topic_id is not None and known[1] != topic_id:
                 found.append(key)
             elif topic_id is not None:
@@ -49,10 +48,3 @@ class TopicIds:
     def accept(self, key: Key) -> None:
         """Forget the earlier topic id of a partition, so that the next call of `recreated` stores the current one."""
         self._known.pop(key, None)
-
-
-def _topic_id(path: Location) -> str | None:
-    try:
-        return read_partition_metadata(file_view.read_text(path) or "")["topic_id"]
-    except (StructureError, OSError):
-        return None
