@@ -326,14 +326,14 @@ def scan_damaged(
         Receives one row per skipped byte range. The columns are:
 
         - position and end of the byte range
-        - number of valid batches before the byte range
         - problem: the magic of a batch whose CRC does not match, or a negative number
         - actual: the computed CRC of the batch
         - stored: the stored CRC of the batch
-        - 1 if `window` was used, or if the byte range contains a plausible header whose batch would
-          end after the end of the file; otherwise 0
         - number of data records; -1 if more than the length field of the batch is corrupted, or if
           the header contains no possible number
+        - number of valid batches before the byte range
+        - 1 if `window` was used, or if the byte range contains a plausible header whose batch would
+          end after the end of the file; otherwise 0
 
         If the CRC is not the problem, the column `problem` has one of these values:
 
@@ -489,12 +489,12 @@ def summarize_batches(rows: BatchTable) -> BatchSummary:
 
 def combine_batches(
     rows: BatchTable,
-    firsts: IntArray,
+    firsts: IntArray | None,
     cut_gaps: bool,
     cut_at: IntArray,
     cut_before: IntArray,
     runs: IntArray,
-    runs_before: IntArray,
+    before: IntArray,
 ) -> int:
     """Combine adjacent valid batches into ranges (extents), and return the number of extents.
 
@@ -504,8 +504,8 @@ def combine_batches(
     ----------
     rows : array of BATCH_DTYPE, n items
         The batches.
-    firsts : int64 array of n items
-        The first offset of each batch.
+    firsts : int64 array of n items, or None
+        The first offset of each batch. None if the first offsets are the base offsets.
     cut_gaps : bool
         If True, an extent also begins at each gap in the offsets.
     cut_at : int64 array
@@ -523,9 +523,42 @@ def combine_batches(
         - number of batches
         - number of data records, or -1 if the extent contains a wrapper message
         - 1 if the counts of all batches add up to the number of offsets, otherwise 0
-        - number of items of `cut_before` that are at or before the first row of the extent
-    runs_before : int64 array of m items
-        Receives the number of extents that begin before each row in `cut_before`.
+        - number of extents and of items of `cut_before` that precede the extent. An item precedes an
+          extent if it is at or before the first row of the extent.
+    before : int64 array of m items
+        Receives the number of extents and of items of `cut_before` that precede each item of
+        `cut_before`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def offsets_around(
+    run_at: IntArray, firsts: IntArray, lasts: IntArray, lower: int, upper: int | None, at: IntArray, found: IntArray
+) -> None:
+    """Find the offsets between the valid batches before and after each damaged byte range.
+
+    Parameters
+    ----------
+    run_at : int64 array of n items
+        Indexes of the ranges of valid batches among all byte ranges, in ascending order.
+    firsts, lasts : int64 arrays of n items
+        First and last offset of each range of valid batches.
+    lower : int
+        First offset that can be missing before the first range of valid batches.
+    upper : int or None
+        Last offset that can be missing after the last range of valid batches. None if it is not
+        known.
+    at : int64 array of m items
+        Indexes of the damaged byte ranges among all byte ranges.
+    found : int64 array of shape (3, m)
+        Receives for each damaged byte range:
+
+        - the first offset that can be missing
+        - the last offset that can be missing, or 2**63 - 1 if it is not known
+        - 1 if the last offset is known, otherwise 0
 
     Raises
     ------
@@ -615,6 +648,73 @@ def match_index_entries(
         The offset after the last batch, or 2**63 - 1 if this offset is larger.
     largest : int
         The largest timestamp of all batches up to the last one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def read_index_entries(data: Buffer, entry_size: int, base_offset: int, entries: IntArray) -> int:
+    """Parse all entries of an index file, and return the number of valid entries at its start.
+
+    In valid entries, the first field increases from entry to entry, and the second field never
+    decreases. The relative offset and the other field of a valid entry are not negative. A single
+    entry in which both fields are 0 is preallocated space.
+
+    Parameters
+    ----------
+    data : bytes-like
+        Content of the file. An incomplete entry at its end is ignored.
+    entry_size : {8, 12}
+        8 for an offset index, 12 for a time index.
+    base_offset : int
+        Base offset of the segment. It is added to the relative offsets.
+    entries : int64 array of shape (2, n)
+        Receives the fields of all n complete entries: offsets and positions, or timestamps and
+        offsets.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def index_entries_agree(
+    offsets: IntArray,
+    positions: IntArray,
+    matches: IntArray,
+    times: IntArray,
+    time_offsets: IntArray,
+    time_matches: IntArray,
+    end: int,
+    firsts: IntArray,
+    lasts: IntArray,
+    starts: IntArray,
+    lengths: IntArray,
+) -> bool:
+    """Return whether each index entry has its usual form, or refers to damaged data.
+
+    An entry of the offset index usually contains the last offset and the position of a batch. An
+    entry of the time index contains the largest timestamp up to a batch, which is the timestamp of
+    this batch. If the result is False, entries can still be valid. If there are more than 32
+    damaged byte ranges, entries that refer to damaged data have the result False.
+
+    Parameters
+    ----------
+    offsets, positions : int64 arrays of n items
+        The entries of the offset index.
+    matches : int64 array of shape (3, n)
+        The batches to which these entries refer, from `match_index_entries`.
+    times, time_offsets : int64 arrays of m items
+        The entries of the time index.
+    time_matches : int64 array of shape (3, m)
+        The batches to which these entries refer, from `match_index_entries`.
+    end : int
+        Offset after the last offset of the segment.
+    firsts, lasts, starts, lengths : int64 arrays of k items
+        For each damaged byte range: the first and the last offset that may be missing, the position
+        in the file, and the length.
 
     Raises
     ------

@@ -71,13 +71,13 @@ cdef inline int64_t records_of(const uint8_t* p) noexcept nogil:
 cdef inline int describe_problem(int64_t* span, int status, const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, uint32_t crc) noexcept nogil:
     """Store the problem of the batch at `p` in the row `span`. Return False if a row cannot represent it."""
     if status == SCAN_CRC:
-        span[3], span[4], span[5] = p[MAGIC_AT], crc, stored_crc(p)
+        span[2], span[3], span[4] = p[MAGIC_AT], crc, stored_crc(p)
     elif status == SCAN_LENGTH:
-        span[3], span[4], span[5] = LENGTH_PROBLEM, int32_at(p + LENGTH_AT), 0
+        span[2], span[3], span[4] = LENGTH_PROBLEM, int32_at(p + LENGTH_AT), 0
     elif status == SCAN_MAGIC:
-        span[3], span[4], span[5] = MAGIC_PROBLEM, <int8_t>p[MAGIC_AT], 0
+        span[2], span[3], span[4] = MAGIC_PROBLEM, <int8_t>p[MAGIC_AT], 0
     elif status == SCAN_END and stop - p >= MAGIC_END and int32_at(p + LENGTH_AT) > file_left - ENTRY_OVERHEAD:
-        span[3], span[4], span[5] = END_PROBLEM, file_left, <int64_t>int32_at(p + LENGTH_AT) + ENTRY_OVERHEAD
+        span[2], span[3], span[4] = END_PROBLEM, file_left, <int64_t>int32_at(p + LENGTH_AT) + ENTRY_OVERHEAD
     else:
         return False
     return True
@@ -148,13 +148,13 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
                     break
                 following = source.data + (at - buffer_at)
                 beyond = True
-                span[7] = records_of(p) if own else -1
+                span[5] = records_of(p) if own else -1
             else:
-                span[7] = -1
+                span[5] = -1
             span[0] = p - source.data
             span[1] = following - source.data
-            span[2] = n
-            span[6] = beyond
+            span[6] = n
+            span[7] = beyond
             span += SPAN_COLUMNS
             n_spans += 1
             failed_bytes -= following - p

@@ -24,18 +24,6 @@ def index_batches(table, position, interval, state):
     return offsets, times, (indexed_at, largest, largest_at, indexed_timestamp)
 
 
-cdef inline Py_ssize_t first_at_least(const int64_t* values, Py_ssize_t n, int64_t value) noexcept nogil:
-    """Return the index of the first item of the ascending array `values` that is at least `value`."""
-    cdef Py_ssize_t low = 0, middle, high = n
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 def match_index_entries(table, position, expected, largest, offsets, positions, matches, time_offsets, time_matches):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t count = len(table), n = len(offsets), m = len(time_offsets), i, by_position, by_offset, by_time
@@ -74,3 +62,70 @@ def match_index_entries(table, position, expected, largest, offsets, positions, 
                 by_time += 1
             first = last + 1 if last < INT64_MAX else INT64_MAX
     return first, highest
+
+
+def read_index_entries(data, entry_size, base_offset, entries):
+    cdef Source source = Source(data)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t size = natural(entry_size)
+    if size not in (8, 12):
+        raise ValueError(f"entry_size is {entry_size}; it must be 8 or 12")
+    cdef Py_ssize_t n = source.size // size, i, used = 0
+    cdef bint times = size == 12, valid = True
+    cdef int64_t* first = <int64_t*>required(arrays.take(entries, 2 * n, 8))
+    cdef int64_t* second = first + n
+    cdef int64_t base = base_offset, first_low = 0 if times else base, second_low = base if times else 0
+    cdef const uint8_t* p = source.data
+    with nogil:
+        for i in range(n):
+            if times:
+                first[i] = int64_at(p)
+                second[i] = <int64_t>(<uint64_t>base + <uint64_t><int64_t>int32_at(p + 8))
+            else:
+                first[i] = <int64_t>(<uint64_t>base + <uint64_t><int64_t>int32_at(p))
+                second[i] = int32_at(p + 4)
+            p += size
+            if i == 0:
+                valid = first[0] >= first_low and second[0] >= second_low
+            else:
+                valid = valid and first[i] > first[i - 1] and second[i] >= second[i - 1]
+            used += valid
+        if used == 1 and first[0] == first_low and second[0] == second_low:
+            used = 0
+    return used
+
+
+cdef enum:
+    MOST_DAMAGE = 32            # Each wrong entry is compared with at most this number of damaged byte ranges.
+
+
+def index_entries_agree(offsets, positions, matches, times, time_offsets, time_matches, end, firsts, lasts, starts, lengths):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = len(offsets), m = len(times), damaged = len(firsts), i, k
+    cdef const int64_t* offset = <const int64_t*>required(arrays.take(offsets, n, 8, False))
+    cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
+    cdef const int64_t* match = <const int64_t*>required(arrays.take(matches, 3 * n, 8, False))
+    cdef const int64_t* time = <const int64_t*>required(arrays.take(times, m, 8, False))
+    cdef const int64_t* time_offset = <const int64_t*>required(arrays.take(time_offsets, m, 8, False))
+    cdef const int64_t* time_match = <const int64_t*>required(arrays.take(time_matches, 3 * m, 8, False))
+    cdef const int64_t* first = <const int64_t*>required(arrays.take(firsts, damaged, 8, False))
+    cdef const int64_t* last = <const int64_t*>required(arrays.take(lasts, damaged, 8, False))
+    cdef const int64_t* start = <const int64_t*>required(arrays.take(starts, damaged, 8, False))
+    cdef const int64_t* length = <const int64_t*>required(arrays.take(lengths, damaged, 8, False))
+    cdef int64_t stop = end, at
+    cdef bint explained = True
+    with nogil:
+        for i in range(n + m):
+            if i < n:
+                at = offset[i]
+                explained = match[i] <= at < stop and match[2 * n + i] == position[i]
+            else:
+                at = time_offset[i - n]
+                explained = time_match[i - n] == time[i - n] and time_match[i - n + m] <= time[i - n] and at < stop
+            k = 0
+            while not explained and damaged <= MOST_DAMAGE and k < damaged:
+                explained = first[k] <= at <= last[k] or (i < n and 0 <= position[i] - start[k] < length[k])
+                k += 1
+            if not explained:
+                break
+    return bool(explained)

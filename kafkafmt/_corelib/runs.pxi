@@ -47,8 +47,8 @@ def summarize_batches(rows):
                         lowest_epoch, highest_epoch, offsets, increasing, dense)
 
 
-cdef inline bint contains(const int64_t* values, Py_ssize_t n, int64_t value) noexcept nogil:
-    """Return whether the sorted array `values` contains `value`."""
+cdef inline Py_ssize_t first_at_least(const int64_t* values, Py_ssize_t n, int64_t value) noexcept nogil:
+    """Return the index of the first item of the ascending array `values` that is at least `value`."""
     cdef Py_ssize_t low = 0, middle, high = n
     while low < high:
         middle = (low + high) // 2
@@ -56,44 +56,51 @@ cdef inline bint contains(const int64_t* values, Py_ssize_t n, int64_t value) no
             low = middle + 1
         else:
             high = middle
-    return low < n and values[low] == value
+    return low
 
 
-def combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, runs, runs_before):
+cdef inline bint contains(const int64_t* values, Py_ssize_t n, int64_t value) noexcept nogil:
+    """Return whether the ascending array `values` contains `value`."""
+    cdef Py_ssize_t at = first_at_least(values, n, value)
+    return at < n and values[at] == value
+
+
+def combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, runs, before):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(rows), cuts = len(cut_at), spans = len(cut_before), i, k = 0, m = -1
     cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
-    cdef const int64_t* first_offsets = <const int64_t*>required(arrays.take(firsts, n, 8, False))
+    cdef const int64_t* first_offsets = <const int64_t*>arrays.take(firsts, n, 8, False)
     cdef const int64_t* offsets = <const int64_t*>required(arrays.take(cut_at, cuts, 8, False))
-    cdef const int64_t* before = <const int64_t*>required(arrays.take(cut_before, spans, 8, False))
+    cdef const int64_t* cuts_before = <const int64_t*>required(arrays.take(cut_before, spans, 8, False))
     cdef int64_t* out = <int64_t*>required(arrays.take(runs, 9 * n, 8))
-    cdef int64_t* counts = <int64_t*>required(arrays.take(runs_before, spans, 8))
+    cdef int64_t* places = <int64_t*>required(arrays.take(before, spans, 8))
     cdef bint gaps = cut_gaps, begins, unknown = False
     cdef uint64_t total = 0
-    cdef int64_t last = 0, previous = 0
+    cdef int64_t first = 0, last = 0, previous = 0
     cdef const Batch* row
     with nogil:
         for i in range(n):
             row = &batches[i]
             begins = i == 0
-            while k < spans and before[k] <= i:
-                begins = begins or before[k] == i
-                counts[k] = m + 1
+            while k < spans and cuts_before[k] <= i:
+                begins = begins or cuts_before[k] == i
+                places[k] = m + 1 + k
                 k += 1
+            first = row.base_offset if first_offsets == NULL else first_offsets[i]
             last = last_offset_of(row)
             if not begins:
-                begins = <uint64_t>first_offsets[i] != <uint64_t>previous + 1 if gaps else first_offsets[i] <= previous
-                begins = begins or contains(offsets, cuts, first_offsets[i])
+                begins = <uint64_t>first != <uint64_t>previous + 1 if gaps else first <= previous
+                begins = begins or contains(offsets, cuts, first)
             if begins:
                 m += 1
                 total = 0
                 unknown = False
                 out[m] = i
                 out[n + m] = row.position
-                out[3 * n + m] = first_offsets[i]
+                out[3 * n + m] = first
                 out[5 * n + m] = 0
                 out[6 * n + m] = 0
-                out[8 * n + m] = k
+                out[8 * n + m] = m + k
             out[2 * n + m] = row.position + row.size
             out[4 * n + m] = last
             out[5 * n + m] += 1
@@ -106,6 +113,25 @@ def combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, runs, runs_befor
             out[7 * n + m] = total == <uint64_t>last - <uint64_t>out[3 * n + m] + 1
             previous = last
         while k < spans:
-            counts[k] = m + 1
+            places[k] = m + 1 + k
             k += 1
     return m + 1
+
+
+def offsets_around(run_at, firsts, lasts, lower, upper, at, found):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = len(run_at), m = len(at), i
+    cdef const int64_t* places = <const int64_t*>required(arrays.take(run_at, n, 8, False))
+    cdef const int64_t* first = <const int64_t*>required(arrays.take(firsts, n, 8, False))
+    cdef const int64_t* last = <const int64_t*>required(arrays.take(lasts, n, 8, False))
+    cdef const int64_t* asked = <const int64_t*>required(arrays.take(at, m, 8, False))
+    cdef int64_t* out = <int64_t*>required(arrays.take(found, 3 * m, 8))
+    cdef int64_t low = lower, high = INT64_MAX if upper is None else upper
+    cdef bint bounded = upper is not None
+    cdef Py_ssize_t following
+    with nogil:
+        for i in range(m):
+            following = first_at_least(places, n, asked[i])
+            out[i] = <int64_t>(<uint64_t>last[following - 1] + 1) if following else low
+            out[m + i] = <int64_t>(<uint64_t>first[following] - 1) if following < n else high
+            out[2 * m + i] = following < n or bounded

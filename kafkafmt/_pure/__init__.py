@@ -14,14 +14,14 @@ from .find import find_batch, find_batches, scan_extents
 from .find_spans import find_spans
 from .format import format_records
 from .gather import gather, total_length
-from .index import index_batches, match_index_entries
+from .index import index_batches, index_entries_agree, match_index_entries, read_index_entries
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
 from .prefix_crcs import crc32_of_rest, crc32c_of_rest
 from .records import decode_plain_batches, decode_records
 from .resume import resume_after
-from .runs import combine_batches, summarize_batches
+from .runs import combine_batches, offsets_around, summarize_batches
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -45,6 +45,7 @@ __all__ = [
     "gather",
     "heaviest_chain",
     "index_batches",
+    "index_entries_agree",
     "look_at_payload",
     "make_records",
     "make_values",
@@ -54,6 +55,8 @@ __all__ = [
     "murmur2_spans",
     "number_batches",
     "number_buffer",
+    "offsets_around",
+    "read_index_entries",
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",

@@ -137,7 +137,7 @@ def scan_damaged(
                 following, other, records = found - origin, True, records_of(view, p) if own else -1
         if following is None:
             return n, m, at, expected, last, error
-        spans[m] = p, following, n, *problem, other, records
+        spans[m] = p, following, *problem, records, n, other
         m, p, last = m + 1, following, None
     return n, m, p, expected, last, None
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+import numpy as np
+
 from ..constants import MAGIC_V0, MAGIC_V2, MAX_OFFSET
-from ..types import BatchTable, IndexState, IntArray, last_offsets
+from ..types import BatchTable, Buffer, IndexState, IntArray, last_offsets
+from .varint import view_of
+
+ENTRY_TYPES = {8: np.dtype(">i4, >i4"), 12: np.dtype(">i8, >i4")}
+"""Types of the entries of an offset index and of a time index, by their size in bytes."""
+MOST_DAMAGE = 32
 
 
 def index_batches(
@@ -62,3 +69,49 @@ def match_index_entries(
             at_time += 1
         expected = min(last + 1, MAX_OFFSET)
     return expected, largest
+
+
+def read_index_entries(data: Buffer, entry_size: int, base_offset: int, entries: IntArray) -> int:
+    if entry_size not in ENTRY_TYPES:
+        raise ValueError(f"entry_size is {entry_size}; it must be 8 or 12")
+    view = view_of(data)
+    n = len(view) // entry_size
+    raw = np.frombuffer(view, ENTRY_TYPES[entry_size], n)
+    first, second = entries[:, :n]
+    first[:], second[:] = raw["f0"], raw["f1"]
+    relative = first if entry_size == 8 else second
+    if not n or first[0] < 0 or second[0] < 0:
+        used = 0
+    else:
+        falls = (first[1:] <= first[:-1]) | (second[1:] < second[:-1])
+        used = int(np.argmax(falls)) + 1 if falls.any() else n
+        if used == 1 and first[0] == second[0] == 0:
+            used = 0
+    relative += base_offset
+    return used
+
+
+def index_entries_agree(
+    offsets: IntArray,
+    positions: IntArray,
+    matches: IntArray,
+    times: IntArray,
+    time_offsets: IntArray,
+    time_matches: IntArray,
+    end: int,
+    firsts: IntArray,
+    lasts: IntArray,
+    starts: IntArray,
+    lengths: IntArray,
+) -> bool:
+    first_of, _, last_of = matches
+    wrong = ~((first_of <= offsets) & (offsets < end) & (last_of == positions))
+    found, largest, _ = time_matches
+    untimely = ~((found == times) & (largest <= times) & (time_offsets < end))
+    if len(firsts) > MOST_DAMAGE:
+        return not (wrong.any() or untimely.any())
+    ranges = list(zip(firsts.tolist(), lasts.tolist(), starts.tolist(), (starts + lengths).tolist(), strict=True))
+    doubtful = list(zip(offsets[wrong].tolist(), positions[wrong].tolist(), strict=True))
+    return all(any(a <= o <= b or p <= at < q for a, b, p, q in ranges) for o, at in doubtful) and all(
+        any(a <= o <= b for a, b, _, _ in ranges) for o in time_offsets[untimely].tolist()
+    )

@@ -45,16 +45,18 @@ def summarize_batches(rows: BatchTable) -> BatchSummary:
 
 def combine_batches(
     rows: BatchTable,
-    firsts: IntArray,
+    firsts: IntArray | None,
     cut_gaps: bool,
     cut_at: IntArray,
     cut_before: IntArray,
     runs: IntArray,
-    runs_before: IntArray,
+    before: IntArray,
 ) -> int:
+    cuts = len(cut_before)
     if not len(rows):
-        runs_before[: len(cut_before)] = 0
+        before[:cuts] = np.arange(cuts)
         return 0
+    firsts = rows["base_offset"] if firsts is None else firsts
     last = last_offsets(rows)
     begins = np.empty(len(rows) + 1, bool)
     begins[1:-1] = firsts[1:] != last[:-1] + 1 if cut_gaps else firsts[1:] <= last[:-1]
@@ -77,9 +79,18 @@ def combine_batches(
         ends - starts + 1,
         records,
         dense,
-        np.searchsorted(cut_before, starts, "right"),
+        np.searchsorted(cut_before, starts, "right") + np.arange(len(starts)),
     )
     for column, values in zip(runs, columns, strict=True):
         column[: len(starts)] = values
-    runs_before[: len(cut_before)] = np.searchsorted(starts, cut_before)
+    before[:cuts] = np.searchsorted(starts, cut_before) + np.arange(cuts)
     return len(starts)
+
+
+def offsets_around(
+    run_at: IntArray, firsts: IntArray, lasts: IntArray, lower: int, upper: int | None, at: IntArray, found: IntArray
+) -> None:
+    following, n = np.searchsorted(run_at, at), len(run_at)
+    found[0] = np.concatenate(([lower], lasts + 1))[following]
+    found[1] = np.concatenate((firsts - 1, [MAX_OFFSET if upper is None else upper]))[following]
+    found[2] = (following < n) | (upper is not None)

@@ -18,6 +18,7 @@ from .._backend import core
 from ..constants import (
     CODEC_LZ4,
     CODEC_MASK,
+    CODEC_NONE,
     DEFAULT_MAX_BATCH_BYTES,
     HEADER_MEMORY,
     MAGIC_V0,
@@ -162,7 +163,7 @@ class RecordReader:
         found = core.summarize_batches(table)
         high = SAFE_OFFSET if self.end_offset is None else min(self.end_offset - 1, SAFE_OFFSET)
         if self.first_offset <= found.lowest and found.highest <= high and not found.negative_delta:  # the usual case
-            yield from self._read_possible(buffer, table, on_batch_error)
+            yield from self._read_possible(buffer, table, found.codecs, on_batch_error)
             return
         base_offset = table["base_offset"]
         last_offset = base_offset + table["last_offset_delta"]
@@ -178,14 +179,16 @@ class RecordReader:
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
-            yield from self._read_possible(buffer, table[begin:at], on_batch_error)
+            yield from self._read_possible(buffer, table[begin:at], found.codecs, on_batch_error)
             _fail(table[at], offset_range_error(table[at]), on_batch_error)
             begin = at + 1
-        yield from self._read_possible(buffer, table[begin:], on_batch_error)
+        yield from self._read_possible(buffer, table[begin:], found.codecs, on_batch_error)
 
-    def _read_possible(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None) -> Iterator[Chunk]:
-        """Yield the records of batches whose offsets have been checked."""
-        if not int(np.bitwise_or.reduce(table["attributes"])) & CODEC_MASK:
+    def _read_possible(
+        self, buffer: Buffer, table: BatchTable, codecs: int, on_batch_error: OnBatchError | None
+    ) -> Iterator[Chunk]:
+        """Yield the records of batches whose offsets have been checked. No batch has a codec outside the bit mask `codecs`."""
+        if codecs <= 1 << CODEC_NONE or not len(table):
             yield from self._decode(buffer, table, table, on_batch_error)
             return
         compressed = (table["attributes"] & CODEC_MASK) != 0

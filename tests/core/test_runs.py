@@ -55,12 +55,46 @@ def test_runs_end_at_falling_offsets_and_at_given_rows(core: ModuleType) -> None
         [1, 2, 3],
         [1, 2, 3],
         [1, 0, 0],
-        [0, 1, 1],
+        [0, 2, 3],
     ]
-    assert before.tolist() == [1, 3]
+    assert before.tolist() == [1, 4]
 
 
 def test_too_small_array_for_runs_is_refused(native: ModuleType) -> None:
     table, none = np.zeros(3, BATCH_DTYPE), np.empty(0, np.int64)
     with pytest.raises(ValueError, match="at least 27 items"):
         native.combine_batches(table, np.zeros(3, np.int64), False, none, none, np.empty((9, 2), np.int64), none)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_both_cores_find_the_same_offsets_around_damage(native: ModuleType, seed: int) -> None:
+    chance = Random(seed)
+    n, m = chance.randrange(6), chance.randrange(5)
+    places = chance.sample(range(n + m), n + m)
+    run_at, at = (np.array(sorted(p), np.int64) for p in (places[:n], places[n:]))
+    edges = (*BASES, 0, 7, MAX_OFFSET, MIN_OFFSET)
+    firsts, lasts = (np.array(chance.choices(edges, k=n), np.int64) for _ in range(2))
+    lower, upper = chance.choice((0, 5)), chance.choice((None, 99))
+    found = [np.full((3, m), -7) for _ in range(2)]
+    for each, result in zip((native, _pure), found, strict=True):
+        each.offsets_around(run_at, firsts, lasts, lower, upper, at, result)
+    assert found[0].tolist() == found[1].tolist()
+
+
+def test_offsets_around_damage_are_between_the_valid_ranges(core: ModuleType) -> None:
+    found = np.empty((3, 3), np.int64)
+    run_at, firsts, lasts, at = (np.array(v, np.int64) for v in ([1, 3], [10, 20], [14, 29], [0, 2, 4]))
+    core.offsets_around(run_at, firsts, lasts, 5, None, at, found)
+    assert found.tolist() == [[5, 15, 30], [9, 19, MAX_OFFSET], [1, 1, 0]]
+    core.offsets_around(run_at, firsts, lasts, 5, 39, at, found)
+    assert found.tolist() == [[5, 15, 30], [9, 19, 39], [1, 1, 1]]
+
+
+def test_base_offsets_are_the_first_offsets_by_default(core: ModuleType) -> None:
+    table = random_table(Random(1), 8)
+    none, found = np.empty(0, np.int64), []
+    for firsts in (None, table["base_offset"].copy()):
+        runs = np.empty((9, 8), np.int64)
+        n = core.combine_batches(table, firsts, False, none, none, runs, none)
+        found.append(runs[:, :n].tolist())
+    assert found[0] == found[1]

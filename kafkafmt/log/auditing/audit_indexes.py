@@ -43,7 +43,6 @@ from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
 
-FEW_ENTRIES = 32
 MANY = np.iinfo(np.int64).max
 NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64)
 
@@ -114,10 +113,10 @@ class IndexAudit:
         if self._empty:
             return
         # `core.match_index_entries` overwrites these initial values for each entry that refers to a batch.
-        self._matches = np.full((3, len(self._offset)), -1)
-        self._matches[0] = MANY
-        self._time_matches = np.full((3, len(self._time)), -2)
-        self._time_matches[2] = 0
+        self._matches = np.empty((3, len(self._offset)), np.int64)
+        self._matches[0], self._matches[1:] = MANY, -1
+        self._time_matches = np.empty((3, len(self._time)), np.int64)
+        self._time_matches[:2], self._time_matches[2] = -2, 0
 
     def add(self, table: BatchTable, position: int) -> None:
         """Add batches of the segment, given as a table of their headers.
@@ -148,35 +147,28 @@ class IndexAudit:
         if self._empty:
             return self._offset.findings + self._time.findings
         end = self._segment.next_base if self._segment.next_base is not None else self._expected
-        if len(self._offset) + len(self._time) <= FEW_ENTRIES and self._few_are_right(plan, end):
+        if self._agrees(plan, end):
             return self._offset.findings + self._time.findings
         return (
             self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)
         )
 
-    def _few_are_right(self, plan: SegmentPlan, end: int) -> bool:
-        """Return True if all entries are right or refer to damaged data.
+    def _agrees(self, plan: SegmentPlan, end: int) -> bool:
+        """Return True if all entries have their usual form or refer to damaged data.
 
-        For a few entries, lists are faster than NumPy. If the result is False, some entries may be
-        wrong, and `_wrong_offsets` and `_wrong_times` check all entries.
+        Otherwise, some entries may be wrong, and `_wrong_offsets` and `_wrong_times` check them.
         """
-        places = list(zip(*(c.tolist() for c in self._offset.columns), strict=True))
-        first_of, _, last_of = self._matches.tolist()
-        matches = zip(places, first_of, last_of, strict=True)
-        doubtful = [place for place, first, last in matches if not first <= place[0] < end or last != place[1]]
-        times, offsets = (c.tolist() for c in self._time.columns)
-        columns = zip(times, offsets, *self._time_matches.tolist(), strict=True)
-        untimely = [o for t, o, found, most, _ in columns if found != t or most > t or o >= end]
-        if not doubtful and not untimely:
-            return True
         damaged = DamageColumns.of(plan.damaged)
-        spans = list(
-            zip(*(c.tolist() for c in (damaged.first, damaged.last, damaged.position, damaged.end)), strict=True)
-        )
-        return (
-            len(spans) <= FEW_ENTRIES
-            and all(any(a <= o <= b or p <= at < q for a, b, p, q in spans) for o, at in doubtful)
-            and all(any(a <= o <= b for a, b, _, _ in spans) for o in untimely)
+        return core.index_entries_agree(
+            *self._offset.columns,
+            self._matches,
+            *self._time.columns,
+            self._time_matches,
+            end,
+            damaged.first,
+            damaged.last,
+            damaged.position,
+            damaged.length,
         )
 
     def _wrong_offsets(self, plan: SegmentPlan, end: int) -> list[Finding]:

@@ -26,13 +26,13 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from ..._backend import core
+
 OFFSET_ENTRY = np.dtype([("relative", ">i4"), ("position", ">i4")])
 TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative", ">i4")])
 TRANSACTION_ENTRY = np.dtype(
     [("version", ">i2"), ("producer_id", ">i8"), ("first", ">i8"), ("last", ">i8"), ("stable", ">i8")]
 )
-
-FEW_ENTRIES = 64
 
 Entries = npt.NDArray[np.int64]
 Columns = tuple[Entries, Entries]
@@ -40,9 +40,11 @@ Numbers = Entries | Iterable[int]
 _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 
 
-def _few(entry: struct.Struct, data: bytes, n: int) -> Entries:
-    """Return the two fields of `n` entries. For a few entries, this is faster than converting NumPy arrays."""
-    return np.array(list(entry.iter_unpack(data[: n * entry.size])), np.int64).reshape(n, 2).T.copy()
+def _entries(data: bytes, entry: np.dtype[np.void], base_offset: int) -> tuple[Columns, int]:
+    """Return the two fields of all entries, and the number of valid entries at the start of the file."""
+    columns = np.empty((2, len(data) // entry.itemsize), np.int64)
+    used: int = core.read_index_entries(data, entry.itemsize, base_offset, columns)
+    return (columns[0], columns[1]), used
 
 
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
@@ -50,12 +52,7 @@ def all_offset_entries(data: bytes, base_offset: int) -> Columns:
 
     The result includes invalid entries, and the zeros in preallocated space.
     """
-    n = len(data) // OFFSET_ENTRY.itemsize
-    if n <= FEW_ENTRIES:
-        relative, positions = _few(_OFFSET, data, n)
-        return relative + base_offset, positions
-    raw = np.frombuffer(data, OFFSET_ENTRY, n)
-    return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
+    return _entries(data, OFFSET_ENTRY, base_offset)[0]
 
 
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
@@ -63,12 +60,7 @@ def all_time_entries(data: bytes, base_offset: int) -> Columns:
 
     The result includes invalid entries, and the zeros in preallocated space.
     """
-    n = len(data) // TIME_ENTRY.itemsize
-    if n <= FEW_ENTRIES:
-        timestamps, relative = _few(_TIME, data, n)
-        return timestamps, relative + base_offset
-    raw = np.frombuffer(data, TIME_ENTRY, n)
-    return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset
+    return _entries(data, TIME_ENTRY, base_offset)[0]
 
 
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
@@ -76,8 +68,7 @@ def read_offset_index(data: bytes, base_offset: int) -> Columns:
 
     Only the entries before the first invalid entry are returned. Zeros are invalid.
     """
-    offsets, positions = all_offset_entries(data, base_offset)
-    n = in_use(offsets, positions, base_offset, 0)
+    (offsets, positions), n = _entries(data, OFFSET_ENTRY, base_offset)
     return offsets[:n], positions[:n]
 
 
@@ -86,8 +77,7 @@ def read_time_index(data: bytes, base_offset: int) -> Columns:
 
     Only the entries before the first invalid entry are returned. Zeros are invalid.
     """
-    timestamps, offsets = all_time_entries(data, base_offset)
-    n = in_use(timestamps, offsets, 0, base_offset)
+    (timestamps, offsets), n = _entries(data, TIME_ENTRY, base_offset)
     return timestamps[:n], offsets[:n]
 
 
@@ -99,26 +89,6 @@ def read_transaction_index(data: bytes) -> np.ndarray:
 def partial_entry_message(size: int, entry_size: int) -> str:
     """Return the error message for an index file of `size` bytes that ends inside an entry."""
     return f"the file has {size} bytes, which is not a multiple of the entry size, {entry_size}"
-
-
-def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
-    """Count the valid entries at the start of an index file.
-
-    `first` and `second` contain the two fields of all entries. In valid entries, `first` increases
-    from entry to entry, and `second` never decreases. The count ends at the first entry that
-    violates this rule. A single entry with the fields `first_low` and `second_low` counts as
-    preallocated space, not as an entry.
-    """
-    if not len(first) or first[0] < first_low or second[0] < second_low:
-        return 0
-    if len(first) <= FEW_ENTRIES:  # for a few entries, lists are faster than NumPy
-        n, firsts, seconds = 1, first.tolist(), second.tolist()
-        while n < len(firsts) and firsts[n] > firsts[n - 1] and seconds[n] >= seconds[n - 1]:
-            n += 1
-        return 0 if n == 1 and firsts[0] == first_low and seconds[0] == second_low else n
-    falls = (first[1:] <= first[:-1]) | (second[1:] < second[:-1])
-    n = int(np.argmax(falls)) + 1 if falls.any() else len(first)
-    return 0 if n == 1 and first[0] == first_low and second[0] == second_low else n
 
 
 def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -> bytes:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..._backend import core
 from ...constants import MAX_OFFSET
 from ...types import IntArray
 from .models import Damage
 from .parts import UNKNOWN_COUNT, BadColumns, Parts
 from .rows import Joined, Rows, field_setters, objects_of
 
-FEW_SPANS = 16
 _DAMAGE_SETTERS = field_setters(Damage)
 
 
@@ -188,35 +188,15 @@ class OffsetBounds:
         The array `at` contains the indexes of the requested damaged byte ranges in the list of all
         byte ranges of the segment. An unknown last offset is represented by MAX_OFFSET.
         """
-        if len(at) <= FEW_SPANS and len(self._at) <= FEW_SPANS and not self._moved_first:
-            return self._of_few(at.tolist())
-        i, n = np.searchsorted(self._at, at), len(self._at)
-        first = np.concatenate(([self._lower], self._last + 1))[i]
-        upper = MAX_OFFSET if self._upper is None else self._upper
-        last = np.concatenate((self._first - 1, [upper]))[i]
-        known = (i < n) | (self._upper is not None)
+        found = np.empty((3, len(at)), np.int64)
+        core.offsets_around(self._at, self._first, self._last, self._lower, self._upper, at, found)
+        first, last, known = found[0], found[1], found[2] != 0
         if self._moved_first and len(at):
             ends = [n if sure else None for n, sure in zip(last.tolist(), known.tolist(), strict=True)]
             narrowed = list(map(self._without_moved, first.tolist(), ends))
             first = np.array([low for low, _ in narrowed], np.int64)
             last = np.array([MAX_OFFSET if high is None else high for _, high in narrowed], np.int64)
         return first, last, known
-
-    def _of_few(self, at: list[int]) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return the result of `of` for a few byte ranges of a segment in which no batch is out of place.
-
-        For a few byte ranges, lists are faster than NumPy.
-        """
-        ats, n = self._at.tolist(), len(self._at)
-        firsts = [self._lower, *(last + 1 for last in self._last.tolist())]
-        lasts = [*(first - 1 for first in self._first.tolist()), MAX_OFFSET if self._upper is None else self._upper]
-        rows = [bisect_left(ats, i) for i in at]
-        known = [i < n or self._upper is not None for i in rows]
-        return (
-            np.array([firsts[i] for i in rows], np.int64),
-            np.array([lasts[i] for i in rows], np.int64),
-            np.array(known, bool),
-        )
 
     def _without_moved(self, first: int, last: int | None) -> tuple[int, int | None]:
         firsts, lasts = self._moved_first, self._moved_last

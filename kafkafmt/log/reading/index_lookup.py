@@ -16,7 +16,7 @@ from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
 from ...paths import Location
 from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
 from ..format.file_view import FileView
-from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
+from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ..format.preallocated import only_zeros
 from .partition_dir import SegmentFile
 from .segment_tables import FIRST_READ
@@ -174,9 +174,8 @@ def _around(path: Location, entry: np.dtype[np.void], value: int, log: FileView)
             log.reads += view.reads
     except OSError:  # if the index is missing or unreadable, callers search the log without it
         return None, None
-    block = np.frombuffer(data, entry, len(data) // size)
-    firsts, seconds = (block[name].astype(np.int64) for name in entry.names or ())
-    n = in_use(firsts, seconds)
+    firsts, seconds = columns = np.empty((2, len(data) // size), np.int64)
+    n = core.read_index_entries(data, size, 0, columns)
     at = int(np.searchsorted(firsts[:n], value, "right"))
     before, after = (Entry(int(firsts[i]), int(seconds[i])) if 0 <= i < n else None for i in (at - 1, at))
     return before, after

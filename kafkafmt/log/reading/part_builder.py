@@ -131,7 +131,7 @@ class PartBuilder:
             self.add(rows, rows["base_offset"], start)
         if not len(spans):
             return
-        at = spans[:, 2] + n
+        at = spans[:, 6] + n
         borders, longest = np.array([0, 1]), 1
         if len(spans) > 1:
             borders = np.concatenate(([0], np.flatnonzero(at[1:] != at[:-1]) + 1, [len(at)]))
@@ -158,8 +158,8 @@ class PartBuilder:
         Each item of `borders` is an index in `spans` at which a sequence of adjacent damaged byte
         ranges begins or ends.
         """
-        known = spans[:, 7] != UNKNOWN_COUNT
-        corrupted = ~known & (spans[:, 3] >= 0)
+        known = spans[:, 5] != UNKNOWN_COUNT
+        corrupted = ~known & (spans[:, 2] >= 0)
         kinds = np.flatnonzero((np.diff(known) != 0) | (np.diff(corrupted) != 0)) + 1
         for a, b in itertools.pairwise(np.union1d(borders, kinds).tolist()):
             if a and rows[a] != rows[a - 1]:
@@ -178,19 +178,19 @@ class PartBuilder:
         i = max(min(SINGLE_SPANS - self._consecutive, n), 0)
         if i:
             self._add_single(spans[:i], np.full(i, row))
-        far = np.flatnonzero(spans[:, 6])
+        far = np.flatnonzero(spans[:, 7])
         while i < n:
             known = bads.records[-1] != UNKNOWN_COUNT
             if self._consecutive == SINGLE_SPANS or known or int(spans[i, 1]) - bads.position[-1] > MERGED_BYTES:
                 head = spans[i : i + 1].copy()
                 k = int(np.searchsorted(far, i))
                 begin = int(far[k - 1]) + 1 if k else 0
-                if not spans[i, 6] and (i - begin) % CRC_INTERVAL >= SINGLE_SPANS:
-                    head[0, 3] = CRC_UNKNOWN
+                if not spans[i, 7] and (i - begin) % CRC_INTERVAL >= SINGLE_SPANS:
+                    head[0, 2] = CRC_UNKNOWN
                 bads.add_spans(head)
                 self._bad_rows.append(row)
                 if not known:
-                    self._merged, self._first_message = 1, problem_message(*head[0, 3:6].tolist())
+                    self._merged, self._first_message = 1, problem_message(*head[0, 2:5].tolist())
                 merged = 1
             else:
                 merged = max(int(np.searchsorted(spans[:, 1], bads.position[-1] + MERGED_BYTES, "right")) - i, 1)
@@ -202,19 +202,19 @@ class PartBuilder:
         """Combine the collected batches into ranges. Store these ranges and the damaged byte ranges in file order."""
         n, bads = self._count, self._bads
         before = np.array(self._bad_rows, np.int64) if self._bad_rows else NOWHERE
-        merged, starts, runs_before = 0, 0, np.zeros(len(before), np.int64)
+        merged, starts, bad_at = 0, 0, np.arange(len(before))
         if n:
             rows = self._rows[:n]
             self.stats.add(n, core.summarize_batches(rows))
-            runs, bads_before, runs_before = columns_of(rows, self._firsts[:n], self.cut_gaps, self._cut_at, before)
+            runs, run_at, bad_at = columns_of(rows, self._firsts[:n], self.cut_gaps, self._cut_at, before)
             starts = len(runs)
             if self._runs and (not len(before) or before[0] != 0) and self._continue_last(runs):
-                merged, runs, bads_before = 1, runs.at(slice(1, None)), bads_before[1:]
+                merged, runs, run_at = 1, runs.at(slice(1, None)), run_at[1:]
             if len(runs):
                 self._runs.append(runs)
-                self._run_at.append(np.arange(self._parts, self._parts + len(runs)) + bads_before)
+                self._run_at.append(run_at + (self._parts - merged))
         if len(bads):
-            self._bad_at.append(np.arange(self._parts - merged, self._parts - merged + len(bads)) + runs_before)
+            self._bad_at.append(bad_at + (self._parts - merged))
             self._all_bads.extend(bads)
             self._bads, self._bad_rows = BadColumns(), []
         self._parts += starts - merged + len(before)
@@ -274,33 +274,31 @@ def parts_of_scan(rows: BatchTable, spans: IntArray, cut_gaps: bool) -> Parts:
     `rows` contains all batches, and `spans` contains at most SINGLE_SPANS damaged spans. Both
     contain file positions.
     """
-    bads = BadColumns()
-    if not len(spans):
-        runs, _, _ = columns_of(rows, rows["base_offset"], cut_gaps)
-        return Parts(runs, bads, np.arange(len(runs)), NOWHERE)
-    bads.add_spans(spans)
-    before = np.ascontiguousarray(spans[:, 2])
-    runs, bads_before, runs_before = columns_of(rows, rows["base_offset"], cut_gaps, cut_before=before)
-    return Parts(runs, bads, np.arange(len(runs)) + bads_before, np.arange(len(bads)) + runs_before)
+    before = spans[:, 6].copy() if len(spans) else NOWHERE
+    runs, run_at, bad_at = columns_of(rows, None, cut_gaps, cut_before=before)
+    return Parts(runs, BadColumns(spans), run_at, bad_at)
 
 
 def columns_of(
-    rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
+    rows: BatchTable,
+    firsts: IntArray | None,
+    cut_gaps: bool,
+    cut_at: IntArray = NOWHERE,
+    cut_before: IntArray = NOWHERE,
 ) -> tuple[RunColumns, IntArray, IntArray]:
     """Divide an array of headers of valid batches into ranges of adjacent batches.
 
     See `core.combine_batches` for the parameters. Three items are returned.
 
     - The first item contains the ranges of batches, in file order.
-    - The second item is an array with one number for each range: how many row numbers in
-      `cut_before` are less than or equal to the row number of the first batch in the range.
-    - The third item is an array with one number for each row number in `cut_before`: how many
-      ranges begin before this row.
+    - The second and the third item are arrays of indexes: the place of each range, and of each item
+      of `cut_before`, in the file order of both.
     """
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
-    n = core.combine_batches(rows, np.ascontiguousarray(firsts), cut_gaps, cut_at, cut_before, found, before)
-    _, position, end, first, last, batches, records, dense, cuts = found[:, :n].copy()
-    return RunColumns(position, end, first, last, batches, records, dense != 0), cuts, before
+    firsts = None if firsts is None else np.ascontiguousarray(firsts)
+    n = core.combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, found, before)
+    _, position, end, first, last, batches, records, dense, at = found[:, :n].copy()
+    return RunColumns(position, end, first, last, batches, records, dense != 0), at, before
 
 
 def _run_of_one(row: Any, first: int, start: int) -> Run:

@@ -26,6 +26,7 @@ PROBLEM_CODES = {
     MAGIC_PROBLEM: UnsupportedError.code,
     END_PROBLEM: TruncatedError.code,
 }
+NO_SPANS = np.empty((0, 8), np.int64)
 UNKNOWN_COUNT = -1
 """Value in an array of record counts if a count is not known."""
 
@@ -154,6 +155,11 @@ class Extents(Rows[Run]):
 class BadColumns:
     """Damaged byte ranges of a segment. Each property is stored as an array with one item for each byte range.
 
+    Parameters
+    ----------
+    spans : array of int64
+        The first damaged byte ranges (see `add_spans`). By default, none.
+
     Attributes
     ----------
     position, end, records : array of int64
@@ -167,9 +173,9 @@ class BadColumns:
         describe.
     """
 
-    def __init__(self) -> None:
-        self._count = 0
-        self._rows = np.empty((0, 6), np.int64)
+    def __init__(self, spans: IntArray = NO_SPANS) -> None:
+        self._count = len(spans)
+        self._rows = spans[:, :6].T.copy()
         self.problems: dict[int, tuple[str, str]] = {}
 
     def __len__(self) -> int:
@@ -178,12 +184,12 @@ class BadColumns:
     @property
     def position(self) -> IntArray:
         """Position at which each damaged byte range begins."""
-        return self._rows[: self._count, 0]
+        return self._rows[0, : self._count]
 
     @property
     def end(self) -> IntArray:
         """Position at which each damaged byte range ends."""
-        return self._rows[: self._count, 1]
+        return self._rows[1, : self._count]
 
     @property
     def magic(self) -> IntArray:
@@ -192,30 +198,30 @@ class BadColumns:
         If only the CRC of a batch is wrong, the number is the magic of the batch. Otherwise, the
         number is a negative code for the kind of damage.
         """
-        return self._rows[: self._count, 2]
+        return self._rows[2, : self._count]
 
     @property
     def crc(self) -> IntArray:
         """Computed CRC of each damaged batch."""
-        return self._rows[: self._count, 3]
+        return self._rows[3, : self._count]
 
     @property
     def stored(self) -> IntArray:
         """Value of the crc field of each damaged batch."""
-        return self._rows[: self._count, 4]
+        return self._rows[4, : self._count]
 
     @property
     def records(self) -> IntArray:
         """Number of records in each damaged byte range. -1 if it is not known."""
-        return self._rows[: self._count, 5]
+        return self._rows[5, : self._count]
 
     def _append(self, rows: IntArray) -> None:
         n = self._count + len(rows)
-        if n > len(self._rows):
-            larger = np.empty((max(2 * n, 16), 6), np.int64)
-            larger[: self._count] = self._rows[: self._count]
+        if n > self._rows.shape[1]:
+            larger = np.empty((6, max(2 * n, 16)), np.int64)
+            larger[:, : self._count] = self._rows[:, : self._count]
             self._rows = larger
-        self._rows[self._count : n] = rows
+        self._rows[:, self._count : n] = rows.T
         self._count = n
 
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
@@ -230,12 +236,12 @@ class BadColumns:
         Each row of the array `spans` describes a damaged byte range, as returned by
         `core.scan_damaged`. The positions must be file positions.
         """
-        self._append(spans[:, [0, 1, 3, 4, 5, 7]])
+        self._append(spans[:, :6])
 
     def extend(self, other: BadColumns) -> None:
         """Append all damaged byte ranges of `other`."""
         self.problems.update((self._count + i, problem) for i, problem in other.problems.items())
-        self._append(other._rows[: len(other)])
+        self._append(other._rows[:, : len(other)].T)
 
     def code(self, i: int) -> str:
         """Return the error code of the damaged byte range in row `i`."""
@@ -244,7 +250,7 @@ class BadColumns:
     def message(self, i: int) -> str:
         """Return the error message of the damaged byte range in row `i`."""
         problem = self.problems.get(i)
-        return problem_message(*self._rows[i, 2:5].tolist()) if problem is None else problem[1]
+        return problem_message(*self._rows[2:5, i].tolist()) if problem is None else problem[1]
 
     def codes(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error code of each damaged byte range in the rows [start, stop)."""
@@ -258,7 +264,7 @@ class BadColumns:
 
     def messages(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error messages of the damaged byte ranges in the rows [start, stop)."""
-        magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
+        magic, crc, stored = self._rows[2:5, : self._count][:, start:stop]
         if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:
             # All batches have format 2, so all messages have the same form. Formatting them together takes half the time.
             messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
@@ -300,7 +306,7 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
     return f"{'CRC-32C' if magic == MAGIC_V2 else 'CRC-32'} is {crc:#010x}, the crc field says {stored:#010x}"
 
 
-def bad_of(position: int, end: int, _: int, magic: int, crc: int, stored: int, __: int, records: int) -> Bad:
+def bad_of(position: int, end: int, magic: int, crc: int, stored: int, records: int, _: int, __: int) -> Bad:
     """Convert a row of `core.scan_damaged` to a `Bad` object."""
     known = None if records == UNKNOWN_COUNT else records
     return Bad(position, end, _code(magic), problem_message(magic, crc, stored), known)

@@ -99,7 +99,8 @@ class TableReader:
         self.base_offset = base_offset
         self.max_batch_bytes = max_batch_bytes
         self.first_read = first_read
-        self._scratch = scratch
+        if scratch is not None:
+            self._buffer, self._table = scratch.buffer, scratch.table
         self._buffer_at = self._buffered = 0
         """File position of the first byte in the buffer, and number of bytes of the file in the buffer."""
         self._before_read: Callable[[], None] = lambda: None
@@ -116,14 +117,10 @@ class TableReader:
 
     @cached_property
     def _buffer(self) -> ByteArray:
-        if self._scratch is not None:
-            return self._scratch.buffer
         return aligned_buffer(0 if self.view.data is not None else min(BUFFER_BYTES, max(self._content, 1)))
 
     @cached_property
     def _table(self) -> BatchTable:
-        if self._scratch is not None:
-            return self._scratch.table
         # Limit the array to the size of the segment. Creating a large array takes longer than reading a small segment.
         return np.zeros(min(TABLE_ROWS, self._content // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
 

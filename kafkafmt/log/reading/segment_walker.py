@@ -67,13 +67,13 @@ class Walker(TableReader):
         scratch: Scratch | None = None,
     ) -> None:
         super().__init__(view, base_offset, max_batch_bytes, first_read, scratch)
+        if scratch is not None:
+            self._spans = scratch.spans
         self.run_bytes = run_bytes
         self.stats: Stats = Stats()
 
     @cached_property
     def _spans(self) -> IntArray:
-        if self._scratch is not None:
-            return self._scratch.spans
         return np.empty((min(SPAN_ROWS, self._content // SMALLEST_MESSAGE + 1), SPAN_COLUMNS), np.int64)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
