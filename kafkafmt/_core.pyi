@@ -566,6 +566,64 @@ def offsets_around(
         An argument is wrong.
     """
 
+def spans_outside(holes: IntArray, spans: IntArray, found: IntArray) -> int:
+    """Store the parts of the byte ranges `spans` that are outside the byte ranges `holes`, and return their number.
+
+    Parameters
+    ----------
+    holes : int64 array of shape (m, 2)
+        Start and end position of each hole, in ascending order of the start. A hole that begins
+        before a byte range does not affect the byte range.
+    spans : int64 array of shape (n, 2)
+        Start and end position of each byte range.
+    found : int64 array of shape (k, 2)
+        Receives start and end position of each part, in the order of `spans`. Empty parts are
+        omitted. If the byte ranges do not overlap, n + m rows are sufficient.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def next_spans(
+    spans: IntArray, first: int, largest: int, window: int, positions: IntArray, lengths: LengthArray
+) -> tuple[int, int, int, int]:
+    """Select the next byte ranges of a file that one read call can cover.
+
+    Successive byte ranges are merged if the second one starts at the end of the first one.
+
+    Parameters
+    ----------
+    spans : int64 array of shape (n, 2)
+        Start and end position of each byte range.
+    first : int
+        Index of the first byte range to select, which is less than n.
+    largest : int
+        Largest size of a merged byte range that is read together with others.
+    window : int
+        Largest number of bytes to read, and largest total size of the selected byte ranges.
+    positions : int64 array
+        Receives the positions of the merged byte ranges, relative to `start`.
+    lengths : int32 array
+        Receives the lengths of the merged byte ranges.
+
+    Returns
+    -------
+    taken : int
+        Number of selected rows of `spans`.
+    count : int
+        Number of merged byte ranges. 0 if the next one is larger than allowed. It is then the only
+        selected byte range, and it is not stored.
+    start, size : int
+        File position and number of the bytes that contain all selected byte ranges.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
 def index_batches(
     table: BatchTable, position: int, interval: int, state: IndexState
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]], IndexState]:

@@ -28,6 +28,7 @@ include "_corelib/index.pxi"      # index_batches, read_index_entries, match_ind
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns
 include "_corelib/records.pxi"    # decode_records, decode_plain_batches, message_offsets (legacy.pxi)
+include "_corelib/spans.pxi"      # spans_outside, next_spans: byte ranges of a file to copy and to read together
 include "_corelib/gather.pxi"     # gather, total_length: values into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values, RecordIterator: columns into Python objects
 include "_corelib/encode.pxi"     # encoding of records, messages and headers

@@ -22,6 +22,7 @@ from .prefix_crcs import crc32_of_rest, crc32c_of_rest
 from .records import decode_plain_batches, decode_records
 from .resume import resume_after
 from .runs import combine_batches, offsets_around, summarize_batches
+from .spans import next_spans, spans_outside
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -53,6 +54,7 @@ __all__ = [
     "message_offsets",
     "murmur2",
     "murmur2_spans",
+    "next_spans",
     "number_batches",
     "number_buffer",
     "offsets_around",
@@ -65,6 +67,7 @@ __all__ = [
     "scan_damaged",
     "scan_extents",
     "scan_file",
+    "spans_outside",
     "summarize_batches",
     "total_length",
     "validate_buffer",

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._backend import core
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records import RecordReader
@@ -36,8 +37,6 @@ class Restored(NamedTuple):
 
 
 Items = list[Piece | Restored]
-FEW_SPANS = 16
-NO_HOLE = np.iinfo(np.int64).max
 
 
 def pieces_of(spans: IntArray) -> list[Piece]:
@@ -63,37 +62,8 @@ def outside(holes: IntArray, spans: IntArray) -> IntArray:
     `holes` and `spans` are arrays with two columns: start and end positions in the file, in bytes.
     The holes are sorted.
     """
-    if len(holes) <= FEW_SPANS and len(spans) <= FEW_SPANS:  # for a few spans, lists are faster than NumPy
-        pairs = [(start, end) for start, end in holes.tolist()]
-        pieces = pieces_of(spans)
-        cut = [part for piece in pieces for part in _around(pairs, piece)]
-        return spans if cut == pieces else spans_of(cut)
-    starts, ends = spans.T
-    following = np.searchsorted(holes[:, 0], starts)
-    whole = (starts < ends) & (np.concatenate((holes[:, 0], [NO_HOLE]))[following] >= ends)
-    if whole.all():
-        return spans
-    pairs = [(start, end) for start, end in holes.tolist()]
-    parts, begin = [spans[:0]], 0
-    for i in np.flatnonzero(~whole).tolist():
-        parts += [spans[begin:i], spans_of(_around(pairs, Piece(*spans[i].tolist())))]
-        begin = i + 1
-    return np.concatenate([*parts, spans[begin:]])
-
-
-def _around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
-    """Return the parts of the byte range `piece` that are outside the byte ranges `holes`."""
-    start, end = piece
-    first = bisect_left(holes, (start, 0))
-    parts = []
-    for i in range(first, len(holes)):
-        a, b = holes[i]
-        if a >= end:
-            break
-        if a >= start:
-            parts.append(Piece(start, a))
-            start = b
-    return [p for p in [*parts, Piece(start, end)] if p.position < p.end]
+    found = np.empty((len(spans) + len(holes), 2), np.int64)
+    return found[: core.spans_outside(holes, spans, found)]
 
 
 def holes_of(damaged: Sequence[Damage]) -> dict[str, IntArray]:
@@ -315,8 +285,7 @@ def divide(
     array of byte ranges to copy, or a transaction marker. Usually there is only one segment with
     one array. For the parameters, see `insert` and `split`.
     """
-    size = size_of(pieces_of(spans)) if len(spans) <= FEW_SPANS else int((spans[:, 1] - spans[:, 0]).sum())
-    if not markers and size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
+    if not markers and walker.size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
         yield base, [spans]
         return
     pieces = pieces_of(spans)

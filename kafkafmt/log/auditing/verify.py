@@ -146,11 +146,13 @@ def verify_partition(
     audit = None if shallow else PartitionAudit(log)
     first_pass = VerifyPass(log, audit)
     records, scratch = 0, Scratch()
+    plans: list[SegmentPlan] = []
     for segment in log.segments:
         if audit:
             audit.open(segment)
         first_pass.begin(segment)
         plan = log.plan(segment, first_pass.see, scratch)
+        plans.append(plan)
         findings.append(plan.findings)
         deep = BatchDamage()
         complete, audited = first_pass.is_complete(plan), False
@@ -176,7 +178,7 @@ def verify_partition(
         if progress is not None:
             progress(plan.size)
     first_pass.finish()
-    found = _segment_gaps(log) + (audit.findings() if audit else [])
+    found = _segment_gaps(log, plans) + (audit.findings() if audit else [])
     for doubt in log.transactions.doubts:
         whose = f"the transaction of producer {doubt.producer_id} that began at offset {doubt.first_offset}"
         message = f"{doubt.hidden_by} may hide how {whose} ended"
@@ -189,10 +191,10 @@ def verify_partition(
         partition=log.partition,
         path=str(log.directory.path),
         segments=len(log.segments),
-        batches=sum(log.plan(s).stats.batches for s in log.segments),
+        batches=sum(plan.stats.batches for plan in plans),
         records=None if lost is None else records + lost,
         records_recovered=records,
-        bytes=sum(log.plan(s).size for s in log.segments),
+        bytes=sum(plan.size for plan in plans),
         log_start_offset=low,
         next_offset=log.next_offset,
         last_stable_offset=log.transactions.last_stable_offset,
@@ -300,7 +302,7 @@ def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
     return None if (records == UNKNOWN_COUNT).any() or (first < low).any() else int(records.sum())
 
 
-def _segment_gaps(log: PartitionLog) -> list[Finding]:
+def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Finding]:
     """Return a finding for each gap in the offsets between two segments.
 
     Gaps that compaction or damage explains are omitted. Two segments are compared only if they are
@@ -311,9 +313,9 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
         return []
     findings = []
     end: int | None = None
-    for segment, following in itertools.pairwise(log.segments):
-        plan, next_plan, base = log.plan(segment), log.plan(following), following.base_offset
-        next_offset = plan.next_offset
+    for plan, next_plan in itertools.pairwise(plans):
+        segment, following = plan.segment, next_plan.segment
+        base, next_offset = following.base_offset, plan.next_offset
         if next_offset is not None or segment.size == 0:
             end = segment.base_offset if next_offset is None else next_offset
         if base is None or base != segment.next_base:

@@ -137,11 +137,8 @@ class VerifyPass:
         all data that `see` has collected for the segment.
         """
         runs = RunColumns.of(plan.extents)
-        if (
-            self._readable
-            and int(runs.batches.sum()) == self._batches
-            and (len(runs) < 2 or bool((runs.position[1:] > runs.position[:-1]).all()))
-        ):
+        positions = runs.position.tolist()
+        if self._readable and sum(runs.batches.tolist()) == self._batches and positions == sorted(positions):
             divided = len(plan.damaged) > 0 or len(runs) > 1
             if divided:
                 self._walk_around_damage(plan)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._backend import core
-from ...types import Buffer, IntArray
+from ...types import Buffer, IntArray, LengthArray
 from .file_view import FileView, aligned_buffer
 from .local_files import write_all
 
@@ -22,8 +22,6 @@ For such ranges, reading and writing takes a third of the time of copy_file_rang
 """
 MOST_SPANS = 8192
 """Largest number of byte ranges that are copied together."""
-FEW_SPANS = 16
-"""Up to this number of byte ranges, Python lists are faster than NumPy arrays."""
 
 
 class SpanCopier:
@@ -40,6 +38,14 @@ class SpanCopier:
     @cached_property
     def _written(self) -> npt.NDArray[np.uint8]:
         return np.empty(WINDOW, np.uint8)
+
+    @cached_property
+    def _positions(self) -> IntArray:
+        return np.empty(MOST_SPANS, np.int64)
+
+    @cached_property
+    def _lengths(self) -> LengthArray:
+        return np.empty(MOST_SPANS, np.int32)
 
     @cached_property
     def _offsets(self) -> npt.NDArray[np.int32]:
@@ -65,70 +71,28 @@ class SpanCopier:
         OSError
             A byte range is past the end of `view` (EIO), or a system call fails.
         """
-        spans = joined(spans)
         if not len(spans):
             return b""
-        n = self._close_to(spans[:MOST_SPANS])
-        if n == len(spans):
-            return self._copy_together(view, target, spans)
-        k = 0
-        while k < len(spans):
-            n = self._close_to(spans[k : k + MOST_SPANS])
-            if n == 0:
-                view.transfer(target, *spans[k].tolist())
-                k += 1
+        at = 0
+        while at < len(spans):
+            taken, count, start, size = core.next_spans(spans, at, SMALL, WINDOW, self._positions, self._lengths)
+            if count:
+                data = self._copy_together(view, target, count, start, size)
+                if taken == len(spans):
+                    return data
             else:
-                self._copy_together(view, target, spans[k : k + n])
-                k += n
+                view.transfer(target, start, start + size)
+            at += taken
         return None
 
-    def _close_to(self, spans: IntArray) -> int:
-        """Return how many byte ranges at the start of `spans` are so small and so close together that one read covers them."""
-        if len(spans) <= FEW_SPANS:
-            return _few_close_to(spans.tolist())
-        near = spans[:, 1] - spans[:, 0] <= SMALL
-        low = np.minimum.accumulate(spans[:, 0])
-        near &= np.maximum.accumulate(spans[:, 1]) - low <= WINDOW
-        near &= np.cumsum(spans[:, 1] - spans[:, 0]) <= WINDOW
-        return len(near) if near.all() else int(np.argmin(near))
+    def _copy_together(self, view: FileView, target: int, count: int, start: int, size: int) -> Buffer:
+        """Copy `count` byte ranges in [start, start + size) with one read call and one write call.
 
-    def _copy_together(self, view: FileView, target: int, spans: IntArray) -> Buffer:
-        """Copy byte ranges with one read call and one write call, and return the written bytes."""
-        n = len(spans)
-        starts, ends = zip(*spans.tolist(), strict=True)
-        start = min(starts)
-        size = max(ends) - start
+        Return the written bytes.
+        """
         if view.read_into(self._read[:size], start) < size:
             raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))
-        if n <= FEW_SPANS:
-            read = self._read.data
-            parts = [read[a - start : b - start] for a, b in zip(starts, ends, strict=True)]
-            data = parts[0] if n == 1 else b"".join(parts)
-            write_all(target, data)
-            return data
-        lengths = (spans[:, 1] - spans[:, 0]).astype(np.int32)
-        positions = np.ascontiguousarray(spans[:, 0] - start)
-        filled, _ = core.gather(self._read, positions, lengths, n, self._offsets, self._written, None)
-        write_all(target, self._written[:filled])
-        return self._written[:filled]
-
-
-def _few_close_to(spans: list[list[int]]) -> int:
-    """Return the same result as `_close_to`. For a few byte ranges, this function is faster than NumPy."""
-    low, high, total = spans[0][0], 0, 0
-    for n, (start, end) in enumerate(spans):
-        low, high, total = min(low, start), max(high, end), total + end - start
-        if end - start > SMALL or high - low > WINDOW or total > WINDOW:
-            return n
-    return len(spans)
-
-
-def joined(spans: IntArray) -> IntArray:
-    """Merge successive byte ranges if the second one starts at the end of the first one."""
-    if len(spans) < 2:
-        return spans
-    if (spans[1:, 0] != spans[:-1, 1]).all():
-        return spans
-    begins = np.flatnonzero(np.concatenate(([True], spans[1:, 0] != spans[:-1, 1])))
-    ends = np.append(begins[1:], len(spans)) - 1
-    return np.stack((spans[begins, 0], spans[ends, 1]), axis=1)
+        read, written, offsets = self._read, self._written, self._offsets
+        filled, _ = core.gather(read, self._positions, self._lengths, count, offsets, written, None)
+        write_all(target, written[:filled])
+        return written[:filled]

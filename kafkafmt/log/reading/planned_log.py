@@ -236,7 +236,9 @@ class PlannedLog:
         A log was compacted if the log cleaner's checkpoint contains the partition, or if offsets
         are missing inside a range of valid batches. All segments may have to be read to check this.
         """
-        return self.directory.cleaned or not all(RunColumns.of(self.plan(s).extents).dense.all() for s in self.segments)
+        return self.directory.cleaned or not all(
+            all(RunColumns.of(self.plan(s).extents).dense.tolist()) for s in self.segments
+        )
 
     def keep_plans(self, other: PlannedLog, names: Container[str]) -> None:
         """Copy the plans of segments from another `PlannedLog` of the same partition.

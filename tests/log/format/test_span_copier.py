@@ -11,7 +11,7 @@ import pytest
 
 from kafkafmt.log.format import span_copier
 from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.span_copier import SpanCopier, joined
+from kafkafmt.log.format.span_copier import SpanCopier
 
 DATA = random.Random(5).randbytes(300_000)
 
@@ -56,9 +56,3 @@ def test_many_small_spans_take_few_system_calls(tmp_path: Path, monkeypatch: pyt
 def test_source_that_ends_before_a_span_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="truncated"):
         copied(tmp_path, [(i, i + 50) for i in range(len(DATA) - 400, len(DATA) + 400, 100)])
-
-
-def test_adjacent_spans_are_joined() -> None:
-    spans = np.array([(0, 5), (5, 9), (12, 14), (14, 20), (3, 4), (4, 5)], np.int64)
-    assert joined(spans).tolist() == [[0, 9], [12, 20], [3, 5]]
-    assert joined(spans[:0]).tolist() == []
