@@ -34,6 +34,7 @@ from .types import (
     IndexState,
     IntArray,
     LengthArray,
+    ProducerBatch,
     RecordColumns,
     Scan,
     SearchWindow,
@@ -533,6 +534,28 @@ def combine_batches(
     ------
     TypeError, ValueError
         An argument is wrong.
+    """
+
+def producer_batches(rows: BatchTable) -> list[ProducerBatch]:
+    """Return the batches of an array of BATCH_DTYPE that change the state of a producer, in order.
+
+    Batches without a producer id are omitted. If no batch with a producer id is transactional or a
+    control batch, only the last batch of each producer is returned, because the earlier ones do not
+    affect the state after the last batch.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The argument is wrong.
+    """
+
+def transactional_batches(rows: BatchTable) -> list[ProducerBatch]:
+    """Return the transactional batches and the control batches of an array of BATCH_DTYPE, in order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The argument is wrong.
     """
 
 def offsets_around(

@@ -87,6 +87,14 @@ def last_offset(batch: np.void) -> int:
     return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
 
 
+ProducerBatch = tuple[int, int, int, int, int, int, int]
+"""A tuple of the fields of a batch header that affect the state of its producer.
+
+The fields are the producer id, the producer epoch, the base offset, the last offset delta, the base
+sequence, the maximum timestamp, and the attributes.
+"""
+
+
 class BatchSummary(NamedTuple):
     """Summary of an array of batch headers.
 

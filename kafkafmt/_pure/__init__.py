@@ -21,7 +21,7 @@ from .objects import Record, RecordIterator, make_records, make_values
 from .prefix_crcs import crc32_of_rest, crc32c_of_rest
 from .records import decode_plain_batches, decode_records
 from .resume import resume_after
-from .runs import combine_batches, offsets_around, summarize_batches
+from .runs import combine_batches, offsets_around, producer_batches, summarize_batches, transactional_batches
 from .spans import next_spans, spans_outside
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
@@ -58,6 +58,7 @@ __all__ = [
     "number_batches",
     "number_buffer",
     "offsets_around",
+    "producer_batches",
     "read_index_entries",
     "read_unsigned_varint",
     "read_varint",
@@ -70,6 +71,7 @@ __all__ = [
     "spans_outside",
     "summarize_batches",
     "total_length",
+    "transactional_batches",
     "validate_buffer",
     "write_messages",
     "write_offsets",

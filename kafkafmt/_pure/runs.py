@@ -13,8 +13,9 @@ from ..constants import (
     MIN_OFFSET,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
 )
-from ..types import BatchSummary, BatchTable, IntArray, last_offsets
+from ..types import BatchSummary, BatchTable, IntArray, ProducerBatch, last_offsets
 
 
 def summarize_batches(rows: BatchTable) -> BatchSummary:
@@ -94,3 +95,28 @@ def offsets_around(
     found[0] = np.concatenate(([lower], lasts + 1))[following]
     found[1] = np.concatenate((firsts - 1, [MAX_OFFSET if upper is None else upper]))[following]
     found[2] = (following < n) | (upper is not None)
+
+
+def _fields(rows: BatchTable) -> list[ProducerBatch]:
+    names = (
+        "producer_id",
+        "producer_epoch",
+        "base_offset",
+        "last_offset_delta",
+        "base_sequence",
+        "max_timestamp",
+        "attributes",
+    )
+    return list(zip(*(rows[name].tolist() for name in names), strict=True))
+
+
+def producer_batches(rows: BatchTable) -> list[ProducerBatch]:
+    rows = rows[rows["producer_id"] != NO_PRODUCER_ID]
+    if not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any():
+        _, last = np.unique(rows["producer_id"][::-1], return_index=True)
+        rows = rows[np.sort(len(rows) - 1 - last)]
+    return _fields(rows)
+
+
+def transactional_batches(rows: BatchTable) -> list[ProducerBatch]:
+    return _fields(rows[(rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0])

@@ -13,14 +13,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-
-from ...constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, TRANSACTIONAL_BIT
+from ..._backend import core
+from ...constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT
 from ...types import BatchTable
 from ..format.producers import Aborted, Marker
 from ..reading.transactions import Transactions
-
-FEW_BATCHES = 64
 
 
 class Ended(NamedTuple):
@@ -76,32 +73,15 @@ class IsolationAudit:
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> None:
         """Add batches, given as a table of headers. `markers` maps the offset of each control batch to its marker."""
-        rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
-        start = 0
-        for i in [*np.flatnonzero((rows["attributes"] & CONTROL_BIT) != 0).tolist(), len(rows)]:
-            self._add_data(rows[start:i])
-            if i < len(rows):
-                marker = markers.get(int(rows["base_offset"][i]))
-                if marker is not None and marker.kind in (CONTROL_ABORT, CONTROL_COMMIT):
-                    producer_id = int(rows["producer_id"][i])
-                    self._before.setdefault(producer_id, self._open.get(producer_id))
-                    first, last = self._open.pop(producer_id, (-1, -1))
-                    self._ended.append((producer_id, Ended(first, last, marker.kind, int(rows["base_offset"][i]))))
-            start = i + 1
-
-    def _add_data(self, rows: BatchTable) -> None:
-        if len(rows) < FEW_BATCHES:  # for a few batches, this loop is faster than NumPy
-            columns = rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["last_offset_delta"].tolist()
-            for producer_id, base, delta in zip(*columns, strict=True):
+        for producer_id, _, base, delta, _, _, attributes in core.transactional_batches(table):
+            if not attributes & CONTROL_BIT:
                 self._extend(producer_id, base, base + max(delta, 0))
-            return
-        ids, firsts = np.unique(rows["producer_id"], return_index=True)
-        _, lasts = np.unique(rows["producer_id"][::-1], return_index=True)
-        for producer_id, first, last in zip(
-            ids.tolist(), firsts.tolist(), (len(rows) - 1 - lasts).tolist(), strict=True
-        ):
-            end = int(rows["base_offset"][last]) + max(int(rows["last_offset_delta"][last]), 0)
-            self._extend(producer_id, int(rows["base_offset"][first]), end)
+                continue
+            marker = markers.get(base)
+            if marker is not None and marker.kind in (CONTROL_ABORT, CONTROL_COMMIT):
+                self._before.setdefault(producer_id, self._open.get(producer_id))
+                first, last = self._open.pop(producer_id, (-1, -1))
+                self._ended.append((producer_id, Ended(first, last, marker.kind, base)))
 
     def _extend(self, producer_id: int, first: int, end: int) -> None:
         """Extend the producer's open transaction to offset `end`. If none is open, begin one at offset `first`."""

@@ -162,10 +162,14 @@ class StateAudit:
 
     def _follow(self, segment: SegmentFile, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]) -> None:
         if found.attributes & CONTROL_BIT and markers:
-            rows = table[(table["attributes"] & CONTROL_BIT) != 0]
-            for producer_id, offset in zip(rows["producer_id"].tolist(), rows["base_offset"].tolist(), strict=True):
+            for producer_id, _, offset, _, _, _, attributes in core.transactional_batches(table):
                 at = producer_id, offset
-                if offset in markers and markers[offset].kind == CONTROL_ABORT and at not in self._abort_markers:
+                if (
+                    attributes & CONTROL_BIT
+                    and offset in markers
+                    and markers[offset].kind == CONTROL_ABORT
+                    and at not in self._abort_markers
+                ):
                     self._abort_markers.add(at)
                     self._undo.append(partial(self._abort_markers.remove, at))
         if found.producers and (ended := self._producers.add(table, markers)):

@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT
+from ..._backend import core
+from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP
 from ...errors import KafkaFormatError
 from ...records import build_marker
 from ...types import BatchTable, IntArray, last_offsets
@@ -37,9 +38,6 @@ from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
 from ..reading.transactions import Transactions
 from .salvage_pieces import Restored
-
-FEW_BATCHES = 64
-"""For up to this number of batches, `numpy.isin` is slower than a loop."""
 
 
 class _Marker(NamedTuple):
@@ -82,7 +80,6 @@ class _Search:
     def __init__(self, entries: Iterable[_Marker]) -> None:
         self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
         self.ids = {e.producer_id for e in self.entries}
-        self._sorted_ids = np.array(sorted(self.ids), np.int64)
         self.at = 0
         self.found: list[_Lost] = []
         self._batches: dict[int, tuple[int, int, int]] = {}
@@ -108,14 +105,8 @@ class _Search:
             return
         self._epoch = int(table["leader_epoch"][-1])
         self._end = int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0) + 1
-        kind = table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)
-        chosen = kind == TRANSACTIONAL_BIT
-        if len(table) > FEW_BATCHES:
-            chosen &= np.isin(table["producer_id"], self._sorted_ids)
-        rows = table[chosen]
-        columns = (rows[name].tolist() for name in ("producer_id", "base_offset", "producer_epoch", "max_timestamp"))
-        for producer_id, base, epoch, timestamp in zip(*columns, strict=True):
-            if producer_id in self.ids:
+        for producer_id, epoch, base, _, _, timestamp, attributes in core.transactional_batches(table):
+            if producer_id in self.ids and not attributes & CONTROL_BIT:
                 self._batches[producer_id] = base, epoch, timestamp
 
     def _restore(self, entry: _Marker) -> None:

@@ -13,13 +13,11 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-import numpy as np
-
+from ..._backend import core
 from ...constants import (
     CONTROL_ABORT,
     CONTROL_BIT,
     CONTROL_COMMIT,
-    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
@@ -70,15 +68,17 @@ def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dic
         assert columns.offset is not None
         assert columns.key_position is not None
         assert columns.key_length is not None
-        data = np.frombuffer(byte_view(source), np.uint8)
-        for i in np.flatnonzero(columns.key_length[: columns.rows] >= 4).tolist():
-            key, epoch = int(columns.key_position[i]), b"\xff"
-            if columns.value_position is not None and columns.value_length is not None and columns.value_length[i] >= 6:
-                value = int(columns.value_position[i])
-                epoch = data[value + 2 : value + 6].tobytes()
-            kind = int.from_bytes(data[key + 2 : key + 4].tobytes(), "big")
-            timestamp = NO_TIMESTAMP if columns.timestamp is None else int(columns.timestamp[i])
-            found.setdefault(int(columns.offset[i]), Marker(kind, timestamp, int.from_bytes(epoch, "big", signed=True)))
+        n, data = columns.rows, byte_view(source)
+        timestamps = [NO_TIMESTAMP] * n if columns.timestamp is None else columns.timestamp[:n].tolist()
+        values, sizes = [0] * n, [-1] * n
+        if columns.value_position is not None and columns.value_length is not None:
+            values, sizes = columns.value_position[:n].tolist(), columns.value_length[:n].tolist()
+        keys = columns.offset[:n].tolist(), columns.key_position[:n].tolist(), columns.key_length[:n].tolist()
+        for offset, key, length, timestamp, value, size in zip(*keys, timestamps, values, sizes, strict=True):
+            if length >= 4:
+                kind = int.from_bytes(data[key + 2 : key + 4], "big")
+                epoch = int.from_bytes(data[value + 2 : value + 6], "big", signed=True) if size >= 6 else -1
+                found.setdefault(offset, Marker(kind, timestamp, epoch))
     return found
 
 
@@ -170,25 +170,8 @@ class Producers:
             Maps offsets to the markers in the control batches of `table`, as returned by
             `read_markers`.
         """
-        rows = table[table["producer_id"] != NO_PRODUCER_ID]
-        only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
-        # If no batch is transactional, only the last batch of each producer affects the state.
-        if len(rows) > 1 and only_plain:
-            _, last = np.unique(rows["producer_id"][::-1], return_index=True)
-            rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []
-        names = (
-            "producer_id",
-            "producer_epoch",
-            "base_offset",
-            "last_offset_delta",
-            "base_sequence",
-            "max_timestamp",
-            "attributes",
-        )
-        for producer_id, epoch, base, delta, sequence, timestamp, attributes in zip(
-            *(rows[n].tolist() for n in names), strict=True
-        ):
+        for producer_id, epoch, base, delta, sequence, timestamp, attributes in core.producer_batches(table):
             if self._before is not None and producer_id not in self._before:
                 self._before[producer_id] = self.entries.get(producer_id), self._open.get(producer_id)
             if attributes & CONTROL_BIT:

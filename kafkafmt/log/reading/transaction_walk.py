@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from ..._backend import core
 from ...constants import (
     CONTROL_ABORT,
     CONTROL_BIT,
@@ -153,17 +154,16 @@ class TransactionWalk:
 
     def add_with_markers(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
         """Add the next batches like `add`. `markers` maps the offset of each control batch to its marker."""
-        rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
-        if len(rows) and self.entries is None:
+        rows = core.transactional_batches(table)
+        if rows and self.entries is None:
             self.entries = IndexEntries(self.log.directory)
         if self.entries is not None:
             self.entries.cover(table)
-        if not len(rows):
+        if not rows:
             return
         assert self.entries is not None
         open_ = self.found.open
-        columns = (rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["attributes"].tolist())
-        for producer_id, base, attributes in zip(*columns, strict=True):
+        for producer_id, _, base, _, _, _, attributes in rows:
             if producer_id in self.entries.waiting:
                 self._end_without_marker(producer_id, base)
             if not attributes & CONTROL_BIT:
