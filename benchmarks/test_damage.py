@@ -2,8 +2,10 @@
 
 Each kind of damage is measured with batches of 108, 300 and 1024 bytes, and with segments of three
 sizes. Another benchmark measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or
-damaged. The figures show whether the time is proportional to the size. The goal is 50 MB/s on one
-core for each kind of damage. `-s` prints the figures.
+damaged. A third one measures such segments with indexes and producer snapshots, without producers
+or with five transactional producers. It also shows the speed of a loop that only reads the files of
+the source, and creates the files of the copy. The figures show whether the time is proportional to
+the size. The goal is 50 MB/s on one core for each kind of damage. `-s` prints the figures.
 
 Salvage writes into a directory in memory, if there is one. On ext4, creating a file takes up to ten
 times as long if many files were deleted in the last minutes, because ext4 does not use their inodes
@@ -13,12 +15,14 @@ again immediately.
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import shutil
 import struct
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,7 +30,7 @@ from pathlib import Path
 import pytest
 
 import kafkafmt
-from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log import LogDirectory, PartitionLog, discover
 from kafkafmt.log.auditing.verify import verify_partition
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
@@ -38,6 +42,7 @@ SIZES = (1 * MB, 8 * MB, 32 * MB)
 BATCH_BYTES = (108, 300, 1024)
 SEGMENTS = (500, 2000, 8000)
 SEGMENT_BATCHES = 16
+SEGMENT_BYTES = 16384
 VALUES = {size: [random.Random(i).randbytes(size - 71) for i in range(16)] for size in BATCH_BYTES}
 
 
@@ -154,5 +159,88 @@ def test_many_small_segments(benchmark: pytest.FixtureRequest, tmp_path: Path, d
         written = count
         figures[f"{count} segments"] = measure(folder, size)
     show(benchmark, f"{'damaged' if damaged else 'valid'} segments of 16 KiB", figures)
+    log = PartitionLog(discover([folder]).partitions[0])
+    benchmark.pedantic(lambda: verify_partition(log), rounds=1)  # type: ignore[attr-defined]
+
+
+def write_segments(root: Path, count: int, producers: int) -> None:
+    """Write a partition with `count` segments, indexes and producer snapshots into a new log directory.
+
+    If `producers` is not 0, five of six batches are transactional, and a tenth of them are followed
+    by a marker.
+    """
+    chance, now = random.Random(7), time.time_ns() // 10**6
+    sequences = dict.fromkeys(range(producers), 0)
+    began: set[int] = set()
+    warnings.simplefilter("ignore", kafkafmt.StrayPartitionWarning)
+    with LogDirectory(root, segment_bytes=SEGMENT_BYTES) as directory:
+        writer = directory.writer("t")
+        while len(writer.segments) < count:
+            n, now = chance.randrange(4, 12), now + chance.randrange(50)
+            records = [(b"key%d" % i, chance.randbytes(chance.randrange(60, 160)), now + i) for i in range(n)]
+            producer = chance.randrange(producers + 1)
+            if producer == producers:
+                writer.append(records)
+                continue
+            base = sequences[producer]
+            writer.append(records, producer_id=producer, producer_epoch=0, base_sequence=base, transactional=True)
+            sequences[producer] += n
+            began.add(producer)
+            if chance.random() < 0.1:
+                writer.end_transaction(producer, 0, commit=chance.random() < 0.8)
+                began.discard(producer)
+        for producer in began:
+            writer.end_transaction(producer, 0, commit=True)
+
+
+def corrupt_segments(folder: Path) -> None:
+    """Change the last bytes of one batch in each segment of a partition."""
+    for file in folder.glob("*.log"):
+        data, ends = file.read_bytes(), [0]
+        while ends[-1] < len(data):
+            ends.append(ends[-1] + 12 + int.from_bytes(data[ends[-1] + 8 : ends[-1] + 12], "big"))
+        end = ends[max(len(ends) // 3, 1)]
+        file.write_bytes(mutate(data, end - 3, bytes(b ^ 255 for b in data[end - 3 : end])))
+
+
+def bare_copy(folder: Path, root: Path, repeats: int = 3) -> float:
+    """Return the speed of a loop that reads the files of a partition, and creates the files of its copy, in MB/s."""
+    copy = Path(kafkafmt.salvage(folder, root / "salvaged").partitions[0].path)
+    files = [(name, (copy / name).read_bytes(), (folder / name).exists()) for name in os.listdir(copy)]
+    size, numbers = sum(f.stat().st_size for f in folder.glob("*.log")), itertools.count()
+
+    def run() -> None:
+        target = root / f"bare-{next(numbers)}"
+        target.mkdir()
+        for name, data, exists in files:
+            if exists:
+                handle = os.open(f"{folder}/{name}", os.O_RDONLY)
+                os.read(handle, os.fstat(handle).st_size)
+                os.close(handle)
+            handle = os.open(f"{target}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            os.write(handle, data)
+            os.close(handle)
+
+    return size / MB / seconds(run, repeats)
+
+
+@pytest.mark.benchmark(group="damage")
+@pytest.mark.parametrize("damaged", [False, True], ids=["valid", "damaged"])
+@pytest.mark.parametrize("producers", [0, 5], ids=["indexed", "transactional"])
+def test_small_segments_with_all_files(
+    benchmark: pytest.FixtureRequest, tmp_path: Path, producers: int, damaged: bool
+) -> None:
+    figures = {}
+    for count in SEGMENTS:
+        folder = tmp_path / str(count) / "t-0"
+        write_segments(folder.parent, count, producers)
+        if damaged:
+            corrupt_segments(folder)
+        figures[f"{count} segments"] = measure(folder, sum(f.stat().st_size for f in folder.glob("*.log")))
+    name = f"{'damaged' if damaged else 'valid'} {'transactional' if producers else 'indexed'} segments"
+    show(benchmark, name, figures)
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root:
+        print(f"{'a loop with only the system calls':40} MB/s: {bare_copy(folder, Path(root)):.0f}")
     log = PartitionLog(discover([folder]).partitions[0])
     benchmark.pedantic(lambda: verify_partition(log), rounds=1)  # type: ignore[attr-defined]
