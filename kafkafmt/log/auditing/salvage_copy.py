@@ -319,16 +319,17 @@ class PartitionCopy:
         """
         self._add_producers(base)
         entries = self.state.producers.entries
-        mode = self.made.modes[file_name(base)]
+        name = file_name(base, "")
+        mode = self.made.modes[f"{name}.log"]
         if len(self.bases) > 1 or entries:
-            self._new(file_name(base, ".snapshot"), _snapshot_bytes(self.state), self.made.mode)
+            self._new(f"{name}.snapshot", _snapshot_bytes(self.state), self.made.mode)
         made = scan_tables(tables, base, self.state)
         if made.end < size:
             raise _RefusedError(str(made.error or "its offsets do not fit into an index"))
         for suffix, data in zip((".index", ".timeindex"), made.indexes.take(), strict=True):
-            self._new(file_name(base, suffix), data, mode)
+            self._new(name + suffix, data, mode)
         if made.aborted:
-            self._new(file_name(base, ".txnindex"), transaction_index_bytes(made.aborted), mode)
+            self._new(f"{name}.txnindex", transaction_index_bytes(made.aborted), mode)
         self.gaps |= made.next_offset - base > made.offsets
         self.made.next_offset = made.next_offset
         self.made.segments += 1

@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from ..format.names import snapshot_offset_of
 from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
+from ..reading.plan import SegmentPlan
 from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
 from ..reading.transactions import Transactions
@@ -73,21 +75,41 @@ class _Lost(NamedTuple):
 class _Search:
     """Finds the lost transaction markers that can be restored.
 
-    Call `add` for all batches of the copy, in offset order. Then call `finish`. The result is in
+    Call `add` for the batches of the copy, in offset order. Then call `finish`. The result is in
     `found`.
     """
 
     def __init__(self, entries: Iterable[_Marker]) -> None:
         self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
         self.ids = {e.producer_id for e in self.entries}
+        by_first = sorted(self.entries, key=lambda e: e.first)
+        self._starts = [e.first for e in by_first]
+        self._ends = list(accumulate((e.last for e in by_first), max))
+        """For each item of `_starts`, the largest marker offset of the transactions up to this one."""
         self.at = 0
         self.found: list[_Lost] = []
         self._batches: dict[int, tuple[int, int, int]] = {}
         self._epoch = -1
         self._end = 0
 
+    def needs(self, plan: SegmentPlan) -> bool:
+        """Return whether a segment can contain a batch of a transaction whose marker is lost.
+
+        Other segments need not be read. A marker is restored only if a batch of its transaction was
+        copied. The batch before the marker is then that batch or a later one, and its segment is
+        needed too.
+        """
+        first, following = plan.first_offset, plan.next_offset
+        if first is None or following is None:
+            return False
+        at = bisect_right(self._starts, following - 1) - 1
+        return at >= 0 and self._ends[at] >= first
+
     def add(self, table: BatchTable) -> None:
-        """Add batches of the copy, given as a table of their headers."""
+        """Add batches of the copy, given as a table of their headers.
+
+        Batches of segments for which `needs` returns False can be omitted.
+        """
         lasts = last_offsets(table)
         start = 0
         while self.at < len(self.entries) and len(table) and self.entries[self.at].last <= lasts[-1]:
@@ -146,8 +168,10 @@ def restored_markers(
     if not lost_markers:
         return {}
     search, scratch = _Search(lost_markers), Scratch()
-    for segment, spans in kept:
-        if len(spans):
+    filled = [(segment, spans) for segment, spans in kept if len(spans)]
+    for segment, spans in filled:
+        # The last segment is needed for `finish`.
+        if segment is filled[-1][0] or search.needs(log.plan(segment)):
             with FileView(segment.place) as view:
                 walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes, scratch=scratch)
                 for start, end in spans.tolist():
@@ -156,8 +180,10 @@ def restored_markers(
     if to_the_end and kept:
         segment, spans = kept[-1]
         search.finish(log.plan(segment).size - int((spans[:, 1] - spans[:, 0]).sum()))
+    if not search.found:
+        return {}
     places: dict[str, list[Restored]] = defaultdict(list)
-    snapshots = _snapshots(log.directory) if search.found else []
+    snapshots = _Snapshots(log.directory)
     bases = [MAX_OFFSET if s.base_offset is None else s.base_offset for s, _ in kept]
     for lost in search.found:
         offset = lost.entry.last
@@ -215,36 +241,39 @@ def _lost_markers(found: Transactions) -> list[_Marker]:
     return list(markers.values())
 
 
-def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEntry]]]:
-    """Return the entries of each readable producer snapshot, sorted by the offset of the snapshot.
+class _Snapshots:
+    """The producer snapshots of a partition. Each one is read when it is first needed."""
 
-    Each item is a pair: the offset of the snapshot, and a dict of its entries by producer id.
-    """
-    found = []
-    for name in files.list_directory(directory.path)[1]:
-        offset = snapshot_offset_of(name)
-        if offset is not None and name not in directory.ignored:
+    def __init__(self, directory: PartitionDir) -> None:
+        self._folder = directory.path
+        names = (n for n in files.list_directory(directory.path)[1] if n not in directory.ignored)
+        offsets = ((snapshot_offset_of(name), name) for name in names)
+        self._places = sorted((offset, name) for offset, name in offsets if offset is not None)
+        self._known: dict[str, dict[int, ProducerEntry]] = {}
+
+    def after(self, offset: int) -> dict[int, ProducerEntry]:
+        """Return the entries of the first readable snapshot above `offset`, by producer id."""
+        at = bisect_right(self._places, offset, key=lambda s: s[0])
+        while at < len(self._places):
+            name = self._places[at][1]
             try:
-                found.append(
-                    (
-                        offset,
-                        {p.producer_id: p for p in read_snapshot(file_view.read_bytes(directory.path / name) or b"")},
-                    )
-                )
+                if name not in self._known:
+                    entries = read_snapshot(file_view.read_bytes(files.joined(self._folder, name)) or b"")
+                    self._known[name] = {p.producer_id: p for p in entries}
+                return self._known[name]
             except KafkaFormatError:
-                continue
-    return sorted(found, key=lambda f: f[0])
+                del self._places[at]
+        return {}
 
 
-def _marker_epoch(lost: _Lost, snapshots: Sequence[tuple[int, dict[int, ProducerEntry]]]) -> int:
+def _marker_epoch(lost: _Lost, snapshots: _Snapshots) -> int:
     """Return the producer epoch of a lost marker.
 
     Since Kafka 4.0, a transaction marker increases the producer epoch (KIP-890). If the producer
     wrote no batch between the marker and the next producer snapshot, this snapshot contains the new
     epoch.
     """
-    at = bisect_right(snapshots, lost.entry.last, key=lambda s: s[0])
-    known = snapshots[at][1].get(lost.entry.producer_id) if at < len(snapshots) else None
+    known = snapshots.after(lost.entry.last).get(lost.entry.producer_id)
     if known is not None and known.last_offset < 0 and known.epoch > lost.producer_epoch:
         return known.epoch
     return lost.producer_epoch

@@ -7,6 +7,7 @@ that `see` has collected is used. Otherwise, this data is discarded, and the bat
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,14 +165,14 @@ class VerifyPass:
         if not walk.found.open and not any(map(self._affects_transactions, self._waiting)):
             return
         events, before, start = Events(plan, 0, NO_END), 0, 0
-        counts = events.extents.columns.batches.tolist()
+        counts, damaged = events.extents.columns.batches.tolist(), iter(events.damaged)
         for count, following in zip(counts, events.damage_before, strict=False):
-            for damage in events.damaged[before:following]:
+            for damage in islice(damaged, following - before):
                 walk.damage(damage)
             (seen,) = self._waiting
             walk.add_with_markers(seen.rows[start : start + count], seen.markers, self._segment.name)
             before, start = following, start + count
-        for damage in events.damaged[before:]:
+        for damage in damaged:
             walk.damage(damage)
 
     def _follow(self, plan: SegmentPlan) -> None:
