@@ -80,14 +80,15 @@ def read_index_entries(data: Buffer, entry_size: int, base_offset: int, entries:
     first, second = entries[:, :n]
     first[:], second[:] = raw["f0"], raw["f1"]
     relative = first if entry_size == 8 else second
-    if not n or first[0] < 0 or second[0] < 0:
+    relative += base_offset  # offsets above 2**63 - 1 wrap around
+    lows = (base_offset, 0) if entry_size == 8 else (0, base_offset)
+    if not n or first[0] < lows[0] or second[0] < lows[1]:
         used = 0
     else:
         falls = (first[1:] <= first[:-1]) | (second[1:] < second[:-1])
         used = int(np.argmax(falls)) + 1 if falls.any() else n
-        if used == 1 and first[0] == second[0] == 0:
+        if used == 1 and (first[0], second[0]) == lows:
             used = 0
-    relative += base_offset
     return used
 
 

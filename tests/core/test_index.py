@@ -105,7 +105,7 @@ def index_data(chance: Random, entry_size: int) -> bytes:
 @pytest.mark.parametrize("seed", range(100))
 def test_both_cores_read_the_same_index_entries(native: ModuleType, entry_size: int, seed: int) -> None:
     chance = Random(seed)
-    data, base = index_data(chance, entry_size), chance.choice((0, 10, MAX_OFFSET - 2**32))
+    data, base = index_data(chance, entry_size), chance.choice((0, 10, MAX_OFFSET - 2**32, MAX_OFFSET - 3, MAX_OFFSET))
     found = [np.full((2, len(data) // entry_size), -7) for _ in range(2)]
     used = [each.read_index_entries(data, entry_size, base, f) for each, f in zip((native, _pure), found, strict=True)]
     assert used[0] == used[1]
