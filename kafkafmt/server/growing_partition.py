@@ -19,16 +19,11 @@ from .checked_batches import BatchLists, CheckedBatches
 from .open_files import inode_of
 from .resources import Resources
 from .settings import ServerSettings
-from .tail import DamagedTailError, Tail
+from .tail import UNSETTLED, DamagedTailError, ReplacedTailError, Tail, settled
 from .transaction_state import TransactionState
 
 RECENT = 60 * 10**9
 """If a directory changed less than this number of nanoseconds before it was listed, it is listed again."""
-TICK = 20 * 10**6
-"""Largest difference in ns between two changes of a directory that have the same modification time.
-
-Most kernels update their clock for modification times every 4 or 10 ms.
-"""
 CHECK_INTERVAL = 0.05
 """Least number of seconds between two checks of the files of a partition."""
 FULL_CHECK_INTERVAL = 1.0
@@ -92,13 +87,11 @@ class GrowingPartition:
         self._stamp = 0
         """Modification time of the partition directory when it was last listed, in ns.
 
-        0 if the directory must be listed again, because it may have changed without a new modification time.
+        UNSETTLED if the directory must be listed again, because it may have changed without a new modification time.
         """
         self._listed_once = False
         self._metadata: files.Stamp | None = None
         """State of the file ``partition.metadata`` when the log was first read, or None if the file did not exist."""
-        self._size = -1
-        """Size of the last segment at the latest check for changes, in bytes."""
         self._reported: set[tuple[str, int]] = set()
         self._unchanged_since = time.time_ns() - RECENT
         """The list of segments is complete if the directory has not been modified since this time, in ns."""
@@ -160,7 +153,7 @@ class GrowingPartition:
             return True
         if now - self._fully_checked >= FULL_CHECK_INTERVAL:
             return False
-        if self._folder_stamp() != self._stamp or tail.size() not in (tail.position, self._size):
+        if self._folder_stamp() != self._stamp or not tail.is_unchanged():
             return False
         self._checked = now
         return True
@@ -216,7 +209,7 @@ class GrowingPartition:
         if self.missing or isinstance(self.directory.path, UrlPath):
             return
         stamp = self._folder_stamp()
-        before, self._stamp = self._stamp, _settled(stamp)
+        before, self._stamp = self._stamp, settled(stamp)
         if stamp != before if self._listed_once else stamp > self._unchanged_since:
             found = self._listed()
             if found is not None:
@@ -243,14 +236,14 @@ class GrowingPartition:
         self._checked = self._fully_checked = now
         self._check_log_start()
         tail = self._tail
-        stamp, size = self._folder_stamp(), tail.size()
-        if stamp == self._stamp and size in (tail.position, self._size):
+        stamp = self._folder_stamp()
+        if stamp == self._stamp and tail.is_unchanged():
             return
-        before, self._size, self._stamp = self._stamp, size, _settled(stamp)
+        before, self._stamp = self._stamp, settled(stamp)
         try:
-            if (stamp != before or size < tail.position) and self.is_replaced():
-                return
-            if stamp != before or size < tail.position:
+            if stamp != before or tail.is_shorter():
+                if self.is_replaced():
+                    return
                 self._list_changed()
             tail = self._known_tail()
             segments = self.directory.segments
@@ -265,8 +258,11 @@ class GrowingPartition:
             self._reset()
             self._open_tail(plan=True)
             self.changes += 1
+        except ReplacedTailError:
+            self._report_truncation()
+            self._reset()
         except FileNotFoundError:
-            self._checked, self._stamp = 0.0, 0  # a segment was deleted after the directory was listed
+            self._checked, self._stamp = 0.0, UNSETTLED  # a segment was deleted after the directory was listed
 
     def is_replaced(self) -> bool:
         """Return whether the partition directory was deleted or replaced since the log was first read, and set `deleted`.
@@ -312,12 +308,10 @@ class GrowingPartition:
         tail = self._known_tail()
         bases = [segment.base_offset or 0 for segment in found.segments]
         kept = tail.segment is not None and any(s.name == tail.segment.name for s in found.segments)
-        truncated = tail.segment is not None and (
-            tail.size() < tail.position if kept else not bases or bases[-1] < tail.end
-        )
+        truncated = tail.segment is not None and (tail.is_shorter() if kept else not bases or bases[-1] < tail.end)
         replaced = any(inode_of(item.path) != item.inode for item in self._lists if item.inode)
         if truncated:
-            self._settings.on_message(f"{self.topic}-{self.number}: the log was truncated or deleted")
+            self._report_truncation()
         # If the last known segment was deleted, batches that were never read may have been deleted, too.
         skipped = tail.segment is not None and not kept
         if truncated or replaced or skipped or found.log_start_offset < before.log_start_offset:
@@ -326,6 +320,9 @@ class GrowingPartition:
         if found.log_start_offset > before.log_start_offset:
             self.changes += 1
         self._new_log()
+
+    def _report_truncation(self) -> None:
+        self._settings.on_message(f"{self.topic}-{self.number}: the log was truncated or deleted")
 
     def _listed(self) -> PartitionDir | None:
         folder, named = self.directory.path, list[str | os.PathLike[str]]()
@@ -353,13 +350,15 @@ class GrowingPartition:
                 self._restrict()
 
     def _new_log(self) -> None:
-        """Create a new `PartitionLog` from the segments in `directory`, and keep the plans of complete segments."""
+        """Create a new `PartitionLog` from the segments in `directory`, and keep the plans of unchanged segments."""
         old = self._log
         self._resources.readers.drop(self)
         self._log = None
         if old is not None:
-            complete = {segment.name for segment in self.directory.segments if not segment.last}
-            self.log.keep_plans(old, complete)
+            # A plan can be older than the last batches of its segment, or the segment may have been replaced.
+            planned = [segment for segment in self.directory.segments if old.stamps.get(segment.name) is not None]
+            unchanged = {s.name for s in planned if files.stamp(s.place) == old.stamps[s.name]}
+            self.log.keep_plans(old, unchanged)
         self._restrict()
 
     def _reset(self) -> None:
@@ -387,8 +386,3 @@ class GrowingPartition:
             self._reported.add(key)
             where = f"{self.directory.path}/{damage.file} at {damage.position}, {damage.length} bytes"
             self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")
-
-
-def _settled(stamp: int) -> int:
-    """Return the modification time `stamp` of a directory, or 0 if a later change may get the same modification time."""
-    return stamp if abs(time.time_ns() - stamp) > TICK else 0

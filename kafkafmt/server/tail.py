@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +26,25 @@ Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
 """Function that gets appended batches: segment, file position of the buffer, buffer, and batch headers."""
 
 
+TICK = 20 * 10**6
+"""Largest difference in ns between two changes of a file or directory that have the same modification time.
+
+Most kernels update their clock for modification times every 4 or 10 ms.
+"""
+UNSETTLED = 0
+
+
+def settled(stamp: int) -> int:
+    """Return the modification time `stamp`, or UNSETTLED if a later change may get the same modification time."""
+    return stamp if abs(time.time_ns() - stamp) > TICK else UNSETTLED
+
+
 class DamagedTailError(Exception):
     """Raised if bytes after the known end of the log are damaged. The caller must then read the whole segment."""
+
+
+class ReplacedTailError(Exception):
+    """Raised if the last known batch was overwritten, because the log was truncated and then grew again."""
 
 
 class Tail:
@@ -60,6 +79,10 @@ class Tail:
         self.damaged: list[Damage] = []
         self._unread: tuple[int, int] | None = None
         """The position of an incomplete batch and the size of the file when the batch was found, or None."""
+        self._last_head: tuple[int, bytes] | None = None
+        """Position and first bytes of the last batch, which include its CRC. None if they are not known."""
+        self._state = self._present_state()
+        """Size and modification time of the last segment before it was read."""
         if self.segment is None:
             return
         self.end = self.segment.base_offset or 0
@@ -85,28 +108,44 @@ class Tail:
                 self.position = border.position
             error: KafkaFormatError | None = None
             walker = Walker(view, self.end, max_batch_bytes, first_read=FIRST_READ)
-            for start, _, table, error in walker.tables(self.position, view.size):  # noqa: B007 (the last one, below)
+            for start, buffer, table, error in walker.tables(self.position, view.size):  # noqa: B007 (the last one, below)
                 if self._rising(table) < len(table):
                     return False
                 if len(table):
-                    self._found(start, table)
+                    self._found(start, buffer, table)
             return error is None or only_zeros(view, self.position)
 
-    def _found(self, start: int, table: BatchTable) -> None:
+    def _found(self, start: int, buffer: Any, table: BatchTable) -> None:
         """Set `end` and `position` to the end of the last batch. Positions in `table` are relative to `start`."""
         self.end = int(last_offsets(table[-1:])[0]) + 1
-        self.position = start + int(table["position"][-1]) + int(table["size"][-1])
+        at, size = int(table["position"][-1]), int(table["size"][-1])
+        self.position = start + at + size
+        self._last_head = start + at, bytes(buffer[at : at + min(size, BATCH_HEADER_SIZE)])
 
-    def size(self) -> int:
-        """Return the present size of the last segment, or -1 if the file is missing."""
+    def is_unchanged(self) -> bool:
+        """Return whether the last segment has the same size and modification time as before it was read.
+
+        The size is not sufficient, because a broker can append to a preallocated segment.
+        """
+        state = self._present_state()
+        return state == self._state and (state is None or state[1] != UNSETTLED)
+
+    def is_shorter(self) -> bool:
+        """Return whether the last segment is missing, or ends before the last known batch."""
+        state = self._present_state()
+        return self.segment is not None and (state is None or state[0] < self.position)
+
+    def _present_state(self) -> tuple[int, int] | None:
+        """Return the size and the modification time of the last segment. Return None if it is missing."""
         if self.segment is None:
-            return 0
+            return None
         if isinstance(self.segment.path, UrlPath):
-            return self.segment.size
+            return self.segment.size, 0
         try:
-            return os.stat(self.segment.path).st_size
+            status = os.stat(self.segment.path)
         except FileNotFoundError:
-            return -1
+            return None
+        return status.st_size, settled(status.st_mtime_ns)
 
     def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
         """Call `take` with the batches that a broker has appended to `segment`.
@@ -119,21 +158,28 @@ class Tail:
         ------
         DamagedTailError
             The next bytes are damaged.
+        ReplacedTailError
+            The last known batch was overwritten.
         OSError
             The file cannot be read.
         """
         if self.segment is None or segment.name != self.segment.name:
-            self.segment, self.position, self._unread = segment, 0, None
+            self.segment, self.position, self._unread, self._last_head = segment, 0, None, None
             self.end = max(self.end, segment.base_offset or 0)
+        self._state = self._present_state()
         error: KafkaFormatError | None = None
         with FileView(segment.path, fill_unreadable=True) as view:
+            if self._last_head is not None:
+                at, head = self._last_head
+                if view.read(at, len(head)) != head:
+                    raise ReplacedTailError
             walker = Walker(view, self.end, max_batch_bytes, first_read=FIRST_READ)
             for start, buffer, table, error in walker.tables(self.position, view.size):  # noqa: B007 (the last one, below)
                 rising = self._rising(table)
                 rows = table[:rising]
                 if len(rows):
                     take(segment, start, buffer, rows)
-                    self._found(start, rows)
+                    self._found(start, buffer, rows)
                 if rising < len(table):
                     raise DamagedTailError
             incomplete = isinstance(error, TruncatedError) and segment.last

@@ -28,6 +28,7 @@ from kafkafmt.server.fetch import FetchApi
 from kafkafmt.server.fetch_answer import Answer
 from kafkafmt.server.fetch_request import PartitionRequest
 from kafkafmt.server.sessions import FetchedPartition
+from kafkafmt.server.tail import TICK
 from kafkafmt.types import BATCH_DTYPE
 
 Start = Callable[..., kafkafmt.Server]
@@ -309,6 +310,7 @@ def test_unchanged_partition_is_checked_without_a_thread(
 ) -> None:
     """A thread takes longer than the rest of a response. A slow client would need a thread for each response."""
     monkeypatch.setattr(growing_partition, "FULL_CHECK_INTERVAL", 60)
+    time.sleep(2 * TICK / 10**9)  # files that changed just now are checked again
     server = started(large)
     served = server.catalog.partition("t", 0)
     assert served is not None

@@ -18,9 +18,8 @@ from serving import Client, fetch_request
 import kafkafmt
 from kafkafmt import protocol
 from kafkafmt.protocol import ErrorCode
-from kafkafmt.server.growing_partition import TICK
 from kafkafmt.server.served_partition import ServedPartition
-from kafkafmt.server.tail import Tail
+from kafkafmt.server.tail import TICK, Tail
 
 Start = Callable[..., kafkafmt.Server]
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
@@ -119,6 +118,56 @@ def test_segment_that_is_deleted_while_the_log_is_checked(
         os.utime(folder, ns=(moment, moment + 1))
     served.check()
     assert served.high_watermark() == 8
+
+
+@pytest.mark.parametrize("records", [[b"other"] * 4, [b"a much longer text than before"] * 3])
+def test_log_that_was_truncated_and_grew_again_is_noticed(
+    folder: Path, served: ServedPartition, records: list[bytes]
+) -> None:
+    path = folder / f"{0:020}.log"
+    assert served.fetch(0, 3, 1 << 20, True) is not None
+    start = len(simple_batch([b"0"], 0))
+    with path.open("r+b") as file:
+        file.truncate(start)
+        file.seek(start)
+        for offset, value in enumerate(records, 1):
+            file.write(simple_batch([value], offset))
+    end = served.high_watermark()
+    assert end == len(records) + 1
+    fetched = served.fetch(0, end, 1 << 20, True)
+    assert fetched is not None
+    assert fetched.size == path.stat().st_size
+
+
+def test_growth_of_a_preallocated_segment_is_noticed(folder: Path) -> None:
+    path = folder / f"{0:020}.log"
+    size = path.stat().st_size
+    os.truncate(path, 1 << 20)
+    os.utime(folder, ns=(1, 1))
+    served = kafkafmt.serve(folder.parent).catalog.partition("t", 0)
+    assert served is not None
+    for offset in range(3, 8):
+        assert served.high_watermark() == offset
+        with path.open("r+b") as file:
+            file.seek(size)
+            size += file.write(simple_batch([b"%d" % offset], offset))
+    assert served.high_watermark() == 8
+    time.sleep(2 * TICK / 10**9)
+    assert served.high_watermark() == 8
+    assert served.seems_unchanged()
+
+
+def test_plan_of_a_segment_that_grew_is_not_used(folder: Path, served: ServedPartition) -> None:
+    """The plan is created while the segment is the last one. The segment is complete when the plan is used."""
+    assert served.find_timestamp(2**62) is None
+    assert served.log.planned == 1
+    write(folder, 0, 2, first=3)
+    write(folder, 5, 1)
+    assert served.high_watermark() == 6
+    served._resources.batches.drop(served._lists)
+    fetched = served.fetch(0, 6, 1 << 20, True)
+    assert fetched is not None
+    assert fetched.size == sum(path.stat().st_size for path in folder.glob("*.log"))
 
 
 def create_topic(root: Path, count: int) -> UUID:
