@@ -1,0 +1,60 @@
+"""Run random queries whose tasks fail, are killed or are speculated. No record is lost or delivered twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenarios import CLUSTER
+from standalone import standalone_cluster
+
+SCRIPT = Path(__file__).with_name("flaky_queries.py")
+KINDS = ("functions", "source", "export", "stream")
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "500ms",
+    "spark.executor.cores": "1",
+}
+
+
+def run(**request: Any) -> int:
+    """Run the queries of some seeds, and check all results. Return the number of accidents."""
+    conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+    request["conf"] = conf | request.get("conf", {})
+    tests = SCRIPT.parents[1]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (tests.parent, tests, tests / "support")))}
+    command = [sys.executable, str(SCRIPT), json.dumps(request)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [result for result in results if result["problem"]] == []
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(results) == len(range(*request["seeds"])) * len(request["kinds"])
+    return sum(result["accidents"] for result in results)
+
+
+@pytest.mark.parametrize(
+    ("master", "seeds"),
+    [
+        ("local[2,4]", (0, 2)),
+        pytest.param("local[2,4]", (2, 60), marks=pytest.mark.full),
+        pytest.param(CLUSTER, (60, 80), marks=pytest.mark.full),
+    ],
+)
+def test_repeated_tasks_deliver_each_record_once(master: str, seeds: tuple[int, int]) -> None:
+    assert run(master=master, seeds=seeds, kinds=KINDS, accidents=("error", "error", "crash")) > 0
+
+
+@pytest.mark.full
+def test_speculated_tasks_deliver_each_record_once(tmp_path: Path) -> None:
+    """Spark runs a second attempt only on another host. Therefore, the workers have two addresses."""
+    with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
+        kinds = ("functions", "source", "export")
+        assert run(master=master, seeds=(0, 10), kinds=kinds, accidents=("slow",), conf=SPECULATION) > 0
