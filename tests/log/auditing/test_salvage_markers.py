@@ -10,6 +10,8 @@ from building import split
 from salvaging import NAME, abort, aborted_entries, commit, committed, corrupt, data, findings, partition, salvaged
 
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.auditing import salvage_markers
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.snapshots import read_snapshot
 
@@ -228,3 +230,24 @@ def test_damage_without_missing_offsets_hides_no_marker(tmp_path: Path) -> None:
     assert "transaction_in_doubt" not in findings(tmp_path / "in")
     salvaged(tmp_path / "in", tmp_path / "out")
     assert committed(tmp_path / "out") == [0, 1]
+
+
+def test_only_segments_of_transactions_with_lost_markers_are_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, searched = tmp_path / "in", list[str]()
+    partition(root, data(0), data(1))
+    partition(root, data(2, 7), data(3), base=2)
+    partition(root, corrupt(abort(4)), data(5), base=4, index=[(7, 2, 4, 5)])
+    partition(root, data(6), base=6)
+    partition(root, data(7), base=7)
+
+    def opened(path: str) -> FileView:
+        searched.append(Path(path).stem.lstrip("0"))
+        return FileView(path)
+
+    monkeypatch.setattr(salvage_markers, "FileView", opened)
+    made, _ = salvaged(root, tmp_path / "out")
+    assert made.restored == [4]
+    assert searched == ["2", "7"]  # no batch of the third segment precedes the marker, and the last one is always read
+    assert committed(tmp_path / "out") == [0, 1, 3, 5, 6, 7]
