@@ -113,7 +113,8 @@ class Users:
         except UnicodeDecodeError:
             raise UsersFileError(f"{path} is not UTF-8 text, so it is not a users file") from None
         users = cls()
-        for number, line in enumerate(text.splitlines(), 1):
+        # Do not call splitlines(), because passwords can contain other line separators, such as U+2028.
+        for number, line in enumerate(text.split("\n"), 1):
             if line.strip() and not line.startswith("#"):
                 users._add(f"{path}: line {number}", line)
         if not users.passwords and not users.credentials:

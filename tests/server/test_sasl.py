@@ -193,6 +193,14 @@ def test_invalid_users_file_is_refused_without_showing_secrets(tmp_path: Path, c
     assert "sesame" not in str(caught.value)
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\u0085", "\x0c", "\x1c"])
+def test_passwords_may_contain_unicode_line_separators(tmp_path: Path, separator: str) -> None:
+    (tmp_path / "users").write_text(f"alice:{{PLAIN}}a{separator}b\r\nbob:{{PLAIN}}c\n", encoding="utf-8", newline="")
+    users = Users.read(tmp_path / "users")
+    assert users.check_password("alice", f"a{separator}b")
+    assert users.check_password("bob", "c")
+
+
 def test_users_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "users"
     path.write_bytes(b"\x80\x81")

@@ -22,6 +22,7 @@ from kafkafmt.log.writing.append_journal import JOURNAL_FILE
 from kafkafmt.records import iter_tables
 from kafkafmt.spark.option_text import OptionError
 from kafkafmt.spark.schema import ddl_of, struct_of
+from kafkafmt.spark.sink import writing
 from kafkafmt.spark.source.data_source import KafkaLogSource
 
 SCHEMA = ddl_of(COLUMNS)
@@ -114,13 +115,15 @@ def test_failed_task_leaves_no_rows(spark: SparkSession, tmp_path: Path) -> None
     assert staging(path) == []
 
 
-def test_directory_in_use_is_refused_and_unchanged(spark: SparkSession, tmp_path: Path) -> None:
+def test_directory_in_use_is_refused_and_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "LOCK_SECONDS", 0.2)
     path = tmp_path / "log"
-    with (
-        LogDirectory(path),
-        pytest.raises(Exception, match=r"already has the log directory|has locked the log directory"),
-    ):
-        write(spark.sql("select 'v' value"), path, topic="t")
+    source = KafkaLogSource(CaseInsensitiveDict({"path": str(path), "topic": "t"}))
+    writer = source.writer(struct_of(["value"]), False)
+    message = writer.write(iter([pa.RecordBatch.from_pydict({"value": [b"v"]})]))
+    with LogDirectory(path), pytest.raises(BlockingIOError, match=r"already has the log directory"):
+        writer.commit([message])
+    writer.abort([message])
     assert [p.name for p in path.iterdir() if p.is_dir()] == []
     assert staging(path) == []
 
