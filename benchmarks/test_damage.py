@@ -2,14 +2,15 @@
 
 Each kind of damage is measured with batches of 108, 300 and 1024 bytes, and with segments of three
 sizes. Another benchmark measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or
-damaged. A third one measures such segments with indexes and producer snapshots, without producers
-or with five transactional producers. It also shows the speed of a loop that only reads the files of
-the source, and creates the files of the copy. The figures show whether the time is proportional to
-the size. The goal is 50 MB/s on one core for each kind of damage. `-s` prints the figures.
+damaged. A third benchmark measures segments of 16 KiB that have indexes and producer snapshots. Its
+partitions have either no producer ids or five transactional producers. For comparison, it measures a
+loop that only reads the files of the source and creates the files of the copy. The figures show
+whether the time is proportional to the size. The goal is 50 MB/s on one core for each kind of damage.
+`-s` prints the figures.
 
-Salvage writes into a directory in memory, if there is one. On ext4, creating a file takes up to ten
-times as long if many files were deleted in the last minutes, because ext4 does not use their inodes
-again immediately.
+If `/dev/shm` exists, salvage writes to it, so the copies are in memory. On ext4, creating a file takes
+up to ten times as long if many files were deleted in the last minutes, because ext4 does not use
+their inodes again immediately.
 """
 
 from __future__ import annotations
@@ -166,8 +167,8 @@ def test_many_small_segments(benchmark: pytest.FixtureRequest, tmp_path: Path, d
 def write_segments(root: Path, count: int, producers: int) -> None:
     """Write a partition with `count` segments, indexes and producer snapshots into a new log directory.
 
-    If `producers` is not 0, five of six batches are transactional, and a tenth of them are followed
-    by a marker.
+    If `producers` is 0, no batch has a producer id. Otherwise, most batches are transactional. A marker
+    follows about every tenth transactional batch.
     """
     chance, now = random.Random(7), time.time_ns() // 10**6
     sequences = dict.fromkeys(range(producers), 0)
@@ -204,7 +205,7 @@ def corrupt_segments(folder: Path) -> None:
 
 
 def bare_copy(folder: Path, root: Path, repeats: int = 3) -> float:
-    """Return the speed of a loop that reads the files of a partition, and creates the files of its copy, in MB/s."""
+    """Return the speed, in MB/s, of a loop that only reads the files of a partition and creates the files of a copy."""
     copy = Path(kafkafmt.salvage(folder, root / "salvaged").partitions[0].path)
     files = [(name, (copy / name).read_bytes(), (folder / name).exists()) for name in os.listdir(copy)]
     size, numbers = sum(f.stat().st_size for f in folder.glob("*.log")), itertools.count()

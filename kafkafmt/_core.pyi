@@ -524,11 +524,11 @@ def combine_batches(
         - number of batches
         - number of data records, or -1 if the extent contains a wrapper message
         - 1 if the counts of all batches add up to the number of offsets, otherwise 0
-        - number of extents and of items of `cut_before` that precede the extent. An item precedes an
-          extent if it is at or before the first row of the extent.
+        - number of preceding extents, plus number of items of `cut_before` that are less than or equal
+          to the index of the first row
     before : int64 array of m items
-        Receives the number of extents and of items of `cut_before` that precede each item of
-        `cut_before`.
+        Receives one number per item of `cut_before`: the number of preceding items, plus the number of
+        extents that begin before this row.
 
     Raises
     ------
@@ -539,9 +539,9 @@ def combine_batches(
 def producer_batches(rows: BatchTable) -> list[ProducerBatch]:
     """Return the batches of an array of BATCH_DTYPE that change the state of a producer, in order.
 
-    Batches without a producer id are omitted. If no batch with a producer id is transactional or a
-    control batch, only the last batch of each producer is returned, because the earlier ones do not
-    affect the state after the last batch.
+    Batches without a producer id are omitted. If none of the other batches is transactional or a
+    control batch, only the last batch of each producer is returned. The earlier batches of a producer
+    do not affect the state after the last batch.
 
     Raises
     ------
@@ -561,12 +561,14 @@ def transactional_batches(rows: BatchTable) -> list[ProducerBatch]:
 def offsets_around(
     run_at: IntArray, firsts: IntArray, lasts: IntArray, lower: int, upper: int | None, at: IntArray, found: IntArray
 ) -> None:
-    """Find the offsets between the valid batches before and after each damaged byte range.
+    """Find the offsets that can be missing in each damaged byte range.
+
+    These are the offsets between the valid batches before and after the damaged byte range.
 
     Parameters
     ----------
     run_at : int64 array of n items
-        Indexes of the ranges of valid batches among all byte ranges, in ascending order.
+        Indexes of the ranges of valid batches in the list of all byte ranges, in ascending order.
     firsts, lasts : int64 arrays of n items
         First and last offset of each range of valid batches.
     lower : int
@@ -575,7 +577,7 @@ def offsets_around(
         Last offset that can be missing after the last range of valid batches. None if it is not
         known.
     at : int64 array of m items
-        Indexes of the damaged byte ranges among all byte ranges.
+        Indexes of the damaged byte ranges in the same list.
     found : int64 array of shape (3, m)
         Receives for each damaged byte range:
 
@@ -590,7 +592,7 @@ def offsets_around(
     """
 
 def spans_outside(holes: IntArray, spans: IntArray, found: IntArray) -> int:
-    """Store the parts of the byte ranges `spans` that are outside the byte ranges `holes`, and return their number.
+    """Store the parts of the byte ranges `spans` that are outside the byte ranges `holes`. Return the number of parts.
 
     Parameters
     ----------
@@ -636,10 +638,10 @@ def next_spans(
     taken : int
         Number of selected rows of `spans`.
     count : int
-        Number of merged byte ranges. 0 if the next one is larger than allowed. It is then the only
-        selected byte range, and it is not stored.
+        Number of merged byte ranges that were stored. 0 if the first merged byte range is larger than
+        `largest` or `window`. In this case, only this byte range is selected, and it is not stored.
     start, size : int
-        File position and number of the bytes that contain all selected byte ranges.
+        File position and size of the smallest byte range that contains all selected byte ranges.
 
     Raises
     ------
@@ -740,8 +742,8 @@ def read_index_entries(data: Buffer, entry_size: int, base_offset: int, entries:
     """Parse all entries of an index file, and return the number of valid entries at its start.
 
     In valid entries, the first field increases from entry to entry, and the second field never
-    decreases. The relative offset and the other field of a valid entry are not negative. A single
-    entry in which both fields are 0 is preallocated space.
+    decreases. Both fields of a valid entry are not negative. If the first entry is the only valid one,
+    and both of its fields are 0, it is preallocated space and is not counted.
 
     Parameters
     ----------
@@ -774,12 +776,12 @@ def index_entries_agree(
     starts: IntArray,
     lengths: IntArray,
 ) -> bool:
-    """Return whether each index entry has its usual form, or refers to damaged data.
+    """Return whether each index entry has its usual form or refers to damaged data.
 
-    An entry of the offset index usually contains the last offset and the position of a batch. An
-    entry of the time index contains the largest timestamp up to a batch, which is the timestamp of
-    this batch. If the result is False, entries can still be valid. If there are more than 32
-    damaged byte ranges, entries that refer to damaged data have the result False.
+    In the usual form, an entry of the offset index contains the last offset of a batch and the
+    position of this batch. An entry of the time index contains the maximum timestamp of a batch, and
+    no earlier batch has a larger timestamp. Entries of another form can still be valid. If there are
+    more than 32 damaged byte ranges, the result is False if an entry refers to damaged data.
 
     Parameters
     ----------

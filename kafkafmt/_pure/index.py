@@ -11,7 +11,7 @@ from ..types import BatchTable, Buffer, IndexState, IntArray, last_offsets
 from .varint import view_of
 
 ENTRY_TYPES = {8: np.dtype(">i4, >i4"), 12: np.dtype(">i8, >i4")}
-"""Types of the entries of an offset index and of a time index, by their size in bytes."""
+"""Maps the size of an entry, in bytes, to its type: 8 for an offset index, 12 for a time index."""
 MOST_DAMAGE = 32
 
 

@@ -1,4 +1,4 @@
-"""Select the byte ranges of a file that are copied, and those that are read together."""
+"""Select the byte ranges of a file to copy, and the byte ranges to read with one call."""
 
 from __future__ import annotations
 

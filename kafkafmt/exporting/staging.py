@@ -178,7 +178,7 @@ class Staging(Output):
         if not os.path.lexists(self.output):
             rename_new(self.path, self.output)
         elif self._old_lock >= 0 and not os.path.samestat(os.fstat(self._old_lock), os.lstat(self.output)):
-            raise ResumeError(f"another export has replaced {self.output} during this export; resume it again")
+            raise ResumeError(f"another export has replaced {self.output} during this export; run this export again")
         elif self.overwrite or self._old_lock >= 0:
             self._replace()
         else:

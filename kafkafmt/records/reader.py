@@ -187,7 +187,7 @@ class RecordReader:
     def _read_possible(
         self, buffer: Buffer, table: BatchTable, codecs: int, on_batch_error: OnBatchError | None
     ) -> Iterator[Chunk]:
-        """Yield the records of batches whose offsets have been checked. No batch has a codec outside the bit mask `codecs`."""
+        """Yield the records of batches whose offsets have been checked. The bit mask `codecs` contains all of their codecs."""
         if codecs <= 1 << CODEC_NONE or not len(table):
             yield from self._decode(buffer, table, table, on_batch_error)
             return

@@ -91,7 +91,7 @@ class GrowingPartition:
         """
         self._listed_once = False
         self._metadata: files.Stamp | None = None
-        """State of the file ``partition.metadata`` when the log was first read, or None if the file did not exist."""
+        """Inode, size and modification time of ``partition.metadata`` when the log was first read. None if it was missing."""
         self._reported: set[tuple[str, int]] = set()
         self._unchanged_since = time.time_ns() - RECENT
         """The list of segments is complete if the directory has not been modified since this time, in ns."""
@@ -267,8 +267,8 @@ class GrowingPartition:
     def is_replaced(self) -> bool:
         """Return whether the partition directory was deleted or replaced since the log was first read, and set `deleted`.
 
-        A new directory can have the inode of the deleted one. Therefore, ``partition.metadata``, which a
-        broker never changes, is compared, too.
+        A new directory can have the inode of the deleted one. Therefore, the method also compares the file
+        ``partition.metadata``, which a broker never changes.
         """
         if self._tail is None or self.missing or isinstance(self.directory.path, UrlPath):
             return self.deleted

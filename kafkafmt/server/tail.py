@@ -27,7 +27,7 @@ Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
 
 
 TICK = 20 * 10**6
-"""Largest difference in ns between two changes of a file or directory that have the same modification time.
+"""Time in ns within which two changes of a file or directory can get the same modification time.
 
 Most kernels update their clock for modification times every 4 or 10 ms.
 """
@@ -82,7 +82,7 @@ class Tail:
         self._last_head: tuple[int, bytes] | None = None
         """Position and first bytes of the last batch, which include its CRC. None if they are not known."""
         self._state = self._present_state()
-        """Size and modification time of the last segment before it was read."""
+        """Size and modification time of the last segment before the latest read."""
         if self.segment is None:
             return
         self.end = self.segment.base_offset or 0
@@ -123,7 +123,7 @@ class Tail:
         self._last_head = start + at, bytes(buffer[at : at + min(size, BATCH_HEADER_SIZE)])
 
     def is_unchanged(self) -> bool:
-        """Return whether the last segment has the same size and modification time as before it was read.
+        """Return whether the size and the modification time of the last segment are the same as before the latest read.
 
         The size is not sufficient, because a broker can append to a preallocated segment.
         """

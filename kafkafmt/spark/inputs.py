@@ -81,7 +81,7 @@ def decode_path(
     """
     try:
         found = discover([path])
-    except (OSError, ValueError) as error:  # ValueError: an unknown scheme, or two copies of a partition
+    except (OSError, ValueError) as error:  # ValueError: unknown URL scheme, or two copies of a partition
         fault(error)
         return
     for message in found.messages:
@@ -96,7 +96,7 @@ def decode_path(
 def _chunks_of(
     directory: PartitionDir, columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault
 ) -> Iterator[Chunk]:
-    """Yield the records of a partition. If a file cannot be read, call `fault` with the error, and end."""
+    """Yield the records of a partition. If a file cannot be read, call `fault` with the error, and stop."""
 
     def note_damage(damage: Damage) -> None:
         fault(DamagedLogError(damage, str(directory.path)))

@@ -1,4 +1,4 @@
-"""Read logs that have a URL in forked processes."""
+"""Test that forked processes can or cannot read logs that have a URL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def offsets(path: str | Path) -> list[int]:
     return [r.offset for r in kafkafmt.open(path)["epochs", 0]]
 
 
-def test_a_bucket_that_the_parent_process_read_is_refused_in_a_forked_process(bucket: S3Store) -> None:
+def test_bucket_is_refused_in_a_forked_process_if_the_parent_read_it(bucket: S3Store) -> None:
     upload(bucket, CASE.folder / "log", "forked")
     url = f"s3://{BUCKET}/forked"
     expected = offsets(url)
@@ -40,7 +40,7 @@ def test_a_bucket_that_the_parent_process_read_is_refused_in_a_forked_process(bu
     assert [first, *(r.offset for r in records)] == expected == offsets(url)
 
 
-def test_a_forked_process_reads_a_file_system_only_through_its_own_connections(tmp_path: Path) -> None:
+def test_forked_process_reads_a_file_system_through_its_own_connections(tmp_path: Path) -> None:
     import fsspec
 
     fsspec.filesystem("memory").put(str(CASE.folder / "log"), "/forked", recursive=True)
@@ -58,7 +58,7 @@ def test_a_forked_process_reads_a_file_system_only_through_its_own_connections(t
 
 
 @pytest.mark.parametrize("lock", [stores._LOCK, remote._lock, packed._lock])
-def test_a_lock_that_another_thread_holds_is_free_in_a_forked_process(lock: ForkSafeLock) -> None:
+def test_lock_of_another_thread_is_free_in_a_forked_process(lock: ForkSafeLock) -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -142,7 +142,7 @@ def test_unknown_size_of_index_entries_is_refused(core: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_both_cores_agree_whether_index_entries_are_usual(native: ModuleType, seed: int) -> None:
+def test_both_cores_check_index_entries_with_the_same_result(native: ModuleType, seed: int) -> None:
     chance = Random(seed)
     n, m, damaged = chance.randrange(5), chance.randrange(5), chance.choice((0, 0, 1, 3, 33))
     offsets, positions, times, time_offsets = (
@@ -158,7 +158,7 @@ def test_both_cores_agree_whether_index_entries_are_usual(native: ModuleType, se
     assert native.index_entries_agree(*arguments) is _pure.index_entries_agree(*arguments)
 
 
-def test_index_entries_agree_if_they_are_right_or_damaged(core: ModuleType) -> None:
+def test_index_entries_agree_if_they_are_correct_or_refer_to_damage(core: ModuleType) -> None:
     none: list[list[int]] = [[], [], [], []]
 
     def agree(damage: list[list[int]], end: int = 20, largest: int = 9) -> bool:

@@ -116,7 +116,7 @@ def test_both_cores_find_the_same_batches_of_producers(native: ModuleType, seed:
     assert native.transactional_batches(table) == _pure.transactional_batches(table)
 
 
-def test_only_the_last_plain_batch_of_a_producer_is_returned(core: ModuleType) -> None:
+def test_only_the_last_batches_are_returned_if_none_is_transactional(core: ModuleType) -> None:
     table = np.zeros(6, BATCH_DTYPE)
     table["base_offset"], table["producer_id"] = range(6), [5, 7, 7, -1, 5, 9]
 

@@ -1,4 +1,4 @@
-"""Compare how both cores select the byte ranges of a file to copy and to read together."""
+"""Compare the byte ranges that both cores select for copying and for reading with one call."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_too_small_array_for_parts_outside_holes_is_refused(core: ModuleType) ->
 
 
 def groups(core: ModuleType, spans: Pairs, largest: int, window: int, room: int) -> list[object]:
-    """Return the result of every call that is necessary to select all byte ranges."""
+    """Call `next_spans` until all byte ranges are selected, and return the results."""
     positions, lengths = np.zeros(room, np.int64), np.zeros(room, np.int32)
     at, found = 0, list[object]()
     while at < len(spans):

@@ -135,7 +135,7 @@ def test_command_prints_transactions_in_doubt_and_exits_with_1(tmp_path: Path) -
 
 
 def test_resumed_export_reports_transactions_that_an_earlier_run_omitted(run_export: RunExport, tmp_path: Path) -> None:
-    """The second and third run cannot add the records, although the repaired log contains their marker."""
+    """Later runs cannot add the omitted records, although the repaired log contains the transaction marker."""
     root = log(tmp_path, **LOGS["damage"])
     options: dict[str, Any] = {"isolation": "read_committed", "resume": True, "engine": "local"}
     report, out = run_export([root], offsets=":6", **options)

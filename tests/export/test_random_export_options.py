@@ -1,4 +1,4 @@
-"""Compare exports of random directories with random topics, file sizes, layouts and runs with `kafkafmt cat`."""
+"""Compare exports with `kafkafmt cat`. The logs, topics, file sizes, layouts and numbers of runs are random."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GLOBS = (("*",), ("a",), ("b*",), ("[at]*",), ("a", "__*"), ("*.x", "b-c"), ("__
 
 @pytest.fixture(autouse=True)
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow files that are small enough to divide the small logs of these tests."""
+    """Allow file sizes so small that the small logs of these tests are divided into several files."""
     monkeypatch.setattr(export_options, "SMALLEST_FILE_SIZE", 1)
 
 
@@ -45,7 +45,7 @@ def more_options(chance: Random, root: Path) -> tuple[dict[str, Any], list[str]]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_topics_and_file_sizes_lose_no_record(seed: int, run_export: RunExport, tmp_path: Path) -> None:
+def test_export_of_random_topics_and_file_sizes_equals_cat(seed: int, run_export: RunExport, tmp_path: Path) -> None:
     chance, root = Random(seed), tmp_path / "log"
     write_mixed_directory(root, chance)
     options, arguments = more_options(chance, root)
@@ -75,7 +75,7 @@ def test_random_export_fails_only_if_cat_reports_damage(seed: int, run_export: R
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_single_file_equals_cat(seed: int, spark: SparkSession, tmp_path: Path) -> None:
+def test_random_export_to_a_single_file_equals_cat(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     chance, root = Random(seed), tmp_path / "log"
     write_mixed_directory(root, chance)
     options, arguments = more_options(chance, root)
@@ -97,8 +97,8 @@ def test_random_single_file_equals_cat(seed: int, spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_runs_with_resume_equal_cat(seed: int, run_export: RunExport, tmp_path: Path) -> None:
-    """Before the last run, segments can be damaged that no earlier run has exported."""
+def test_random_resumed_exports_equal_cat(seed: int, run_export: RunExport, tmp_path: Path) -> None:
+    """Before the last run, the test can damage segments that no earlier run has exported."""
     chance, root = Random(seed), tmp_path / "log"
     write_mixed_directory(root, chance, damaged=False)
     options, _ = more_options(chance, root)

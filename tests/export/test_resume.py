@@ -165,7 +165,7 @@ def test_shorter_log_is_refused_and_retention_is_reported(log: Path, tmp_path: P
     assert offsets_of(out)["t", 0] == [*range(100), *range(start, 500)]
 
 
-def test_topic_that_was_created_again_is_refused(tmp_path: Path) -> None:
+def test_resume_is_refused_if_the_topic_was_created_again(tmp_path: Path) -> None:
     log, out = tmp_path / "log", tmp_path / "out"
 
     def write(count: int, topic_id: str | None) -> None:

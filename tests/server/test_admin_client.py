@@ -81,7 +81,7 @@ class Answer(NamedTuple):
 
 
 class Waits:
-    """Records what could make a client wait: equal requests, and timers that expired during the handling of a request."""
+    """Records signs of a waiting client: repeated requests, and timers that expire while a request is handled."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, str]] = Counter()

@@ -33,7 +33,7 @@ class Model:
         self.chance = chance
         self.segments: dict[int, list[Batch]] = {}
         self.written = 0
-        """Number of batches so far. It makes all values different."""
+        """Number of batches that were written. Each value contains this number, so all values are different."""
         self.create(0)
 
     def create(self, base: int) -> None:

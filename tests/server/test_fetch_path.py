@@ -310,7 +310,7 @@ def test_unchanged_partition_is_checked_without_a_thread(
 ) -> None:
     """A thread takes longer than the rest of a response. A slow client would need a thread for each response."""
     monkeypatch.setattr(growing_partition, "FULL_CHECK_INTERVAL", 60)
-    time.sleep(2 * TICK / 10**9)  # files that changed just now are checked again
+    time.sleep(2 * TICK / 10**9)  # the server checks a file again if it changed less than TICK ago
     server = started(large)
     served = server.catalog.partition("t", 0)
     assert served is not None

@@ -1,4 +1,4 @@
-"""Follow partition directories in which segments are created and deleted, also between two system calls."""
+"""Follow partition directories while segments are created and deleted, even between two system calls of the server."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_transaction_whose_end_was_never_read_does_not_stay_open(folder: Path, s
     assert (served.last_stable_offset(), served.high_watermark()) == (6, 6)
 
 
-def test_segment_that_does_not_change_the_modification_time_is_noticed(folder: Path, served: ServedPartition) -> None:
+def test_new_segment_is_noticed_if_the_modification_time_is_unchanged(folder: Path, served: ServedPartition) -> None:
     moment = time.time_ns()
     os.utime(folder, ns=(moment, moment))
     assert served.high_watermark() == 3
@@ -96,7 +96,7 @@ def test_segment_created_before_the_cache_is_discarded_is_noticed(folder: Path, 
 
 
 @pytest.mark.parametrize("step", ["__init__", "read"])
-def test_segment_that_is_deleted_while_the_log_is_checked(
+def test_deletion_of_a_segment_during_a_check_is_noticed(
     folder: Path, served: ServedPartition, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     write(folder, 3, 2)

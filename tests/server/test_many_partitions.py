@@ -19,7 +19,7 @@ MOST_OPEN_FILES = 50
 
 
 def write_sparse(root: Path) -> None:
-    """Write two sparse segments per partition, which occupy no disk space, and three leader epochs."""
+    """Write partitions with three leader epochs and two sparse segments each. The segments occupy no disk space."""
     for topic in range(TOPICS):
         for partition in range(PARTITIONS):
             folder = root / f"topic-{topic}-{partition}"

@@ -158,7 +158,7 @@ def test_end_of_log_is_found_without_a_plan_of_the_segment(tmp_path: Path, optio
 
 
 @pytest.mark.parametrize("options", [{"at": 3}, {"at": -2}, {"at_time": 5}])
-def test_plans_are_not_kept_after_the_end_was_found(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_plans_are_discarded_after_the_end_of_the_log_is_found(tmp_path: Path, options: dict[str, Any]) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
     for base in (0, 5, 10):

@@ -202,7 +202,7 @@ def test_closed_server_leaves_no_threads_and_open_files() -> None:
     assert not [t.name for t in threading.enumerate() if t.name.startswith("kafkafmt-serve")]
 
 
-def test_clients_before_authentication_cannot_reserve_the_memory_for_requests(started: Start, tmp_path: Path) -> None:
+def test_large_requests_before_authentication_are_refused(started: Start, tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text("alice:{PLAIN}secret\n")
     server = started([str(root) for root in CODECS.roots], users=users)

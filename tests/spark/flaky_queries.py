@@ -1,16 +1,18 @@
-"""Run random queries in one Spark session whose tasks fail, and compare their rows with `cat` and `verify`.
+"""Run random queries on Spark, cause failures in their tasks, and compare the results with `cat` and `verify`.
 
     flaky_queries.py '{"master": …, "seeds": [first, stop], "kinds": […], "accidents": […], "conf": {…}}'
 
-Kinds of queries: "source", "stream", "functions" and "export". Accidents of the first attempts of a
-random third of the tasks, at a random place:
+The kinds of queries are "source", "stream", "functions" and "export". The script causes an accident in
+a random third of the tasks. The accident happens at a random place, in the first one or two attempts
+of the task. There are three kinds of accidents:
 
 - "error": the task raises an error.
-- "crash": its process is killed.
-- "slow": it waits, so that Spark starts a second attempt on another host.
+- "crash": the process of the task is killed.
+- "slow": the task waits, so that Spark starts a second attempt on another host.
 
-PYTHONPATH must contain the folders tests and tests/support. A line of JSON is printed for each seed
-and kind: the number of queries, the number of accidents, and the traceback if a result is wrong.
+PYTHONPATH must contain the folders tests and tests/support. For each seed and each kind of query, the
+script prints a line of JSON: the number of queries, the number of accidents, and the traceback if a
+result is wrong.
 """
 
 from __future__ import annotations
@@ -59,13 +61,13 @@ BLOB = tuple(name for name in COLUMNS if name not in ("topic", "partition"))
 
 
 class Accidents:
-    """Accidents of the tasks of one query. Each task notes its accident in a file in `notes`."""
+    """Causes accidents in the tasks of one query, and creates a file in the directory `notes` for each accident."""
 
     def __init__(self, seed: str, kinds: list[str], notes: str) -> None:
         self.seed, self.kinds, self.notes = seed, kinds, notes
 
     def within(self, items: Iterable[T], first: int = 0) -> Iterator[T]:
-        """Yield `items`. In the first attempts of a task, an accident can happen after some of them."""
+        """Yield `items`. In the first attempts of some tasks, cause an accident after a random number of items."""
         context = TaskContext.get()
         assert context is not None
         chance = Random(f"{self.seed}-{context.stageId()}-{context.partitionId()}")
@@ -106,7 +108,7 @@ class FlakyStream(KafkaLogStreamReader):
 
 
 def register(spark: SparkSession, accidents: Accidents) -> None:
-    """Register the data source "flaky", which is the data source of kafkafmt with accidents."""
+    """Register the data source "flaky": the data source of kafkafmt, with accidents in its tasks."""
 
     class FlakySource(KafkaLogSource):
         @classmethod
@@ -162,7 +164,7 @@ def source_options(chance: Random, root: Path) -> tuple[dict[str, str], list[str
 
 
 def check_source(spark: SparkSession, chance: Random, root: Path, accidents: Accidents) -> int:
-    """Compare two batch queries with `cat`."""
+    """Compare the rows of two batch queries with `cat`."""
     options, arguments = source_options(chance, root)
     expected, code = cat([root, *arguments])
     names = sorted({"offset", "topic", "partition", *chance.sample(COLUMNS, 4)})
@@ -200,7 +202,7 @@ def check_stream(spark: SparkSession, chance: Random, root: Path, accidents: Acc
         if number == 0 and chance.random() < 0.5:
             last = max((p for p in (checkpoint / "commits").iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
             for path in (last, last.with_name(f".{last.name}.crc")):
-                path.unlink(missing_ok=True)  # so that the second run repeats the last micro-batch
+                path.unlink(missing_ok=True)  # the second run then repeats the last micro-batch
     rows = [row for batch in found.values() for row in batch]
     expected, _ = cat([root, *arguments])
     assert in_order(rows, list(COLUMNS)) == in_order(expected, list(COLUMNS)), options
@@ -208,7 +210,7 @@ def check_stream(spark: SparkSession, chance: Random, root: Path, accidents: Acc
 
 
 def check_functions(spark: SparkSession, chance: Random, root: Path, accidents: Accidents) -> int:
-    """Compare the functions for mapInArrow and mapPartitions with `cat`, and with a call without Spark."""
+    """Compare the results of functions for mapInArrow and mapPartitions with `cat`, and with calls outside Spark."""
     paths = [str(p) for p in sorted(root.iterdir()) if p.is_dir() and list(p.glob("*.log"))]
     expected, damaged = list[Row](), 0
     for path in paths:
@@ -255,7 +257,7 @@ def check_functions(spark: SparkSession, chance: Random, root: Path, accidents: 
 
 
 def errors_of(paths: list[str]) -> int:
-    """Return the number of damaged byte ranges at or after the log start offset."""
+    """Return the number of damaged byte ranges whose offsets are not below the log start offset."""
     found = 0
     for path in paths:
         for p in kafkafmt.verify(path).to_dict()["partitions"]:
@@ -273,7 +275,7 @@ def flaky(
 
 
 def check_exports(spark: SparkSession, chance: Random, root: Path, accidents: Accidents) -> int:
-    """Compare exports whose tasks fail with `cat`, and with exports by the local engine."""
+    """Cause accidents in the tasks of an export, and compare the output with `cat` and with the local engine."""
 
     def write(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         (result,) = accidents.within(write_bundle(bundle, settings) for _ in range(1))

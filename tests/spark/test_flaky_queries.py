@@ -1,4 +1,4 @@
-"""Run random queries whose tasks fail, are killed or are speculated. No record is lost or delivered twice."""
+"""Test that queries deliver each record once if tasks fail, are killed, or run twice because of speculation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_repeated_tasks_deliver_each_record_once(master: str, seeds: tuple[int, 
 
 @pytest.mark.full
 def test_speculated_tasks_deliver_each_record_once(tmp_path: Path) -> None:
-    """Spark runs a second attempt only on another host. Therefore, the workers have two addresses."""
+    """Spark runs a speculative attempt only on another host. Therefore, the workers have two addresses."""
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
         kinds = ("functions", "source", "export")
         assert run(master=master, seeds=(0, 10), kinds=kinds, accidents=("slow",), conf=SPECULATION) > 0

@@ -1,4 +1,4 @@
-"""Test a stream whose segments change after `latestOffset`, and before the micro-batch is planned."""
+"""Test streams if segments change after the call of `latestOffset` and before the micro-batch is planned."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEVELS = ("read_uncommitted", "read_committed")
 
 
 def append(root: Path, count: int, topic: str = "t") -> None:
-    """Append batches of one record. A segment contains three of them."""
+    """Append `count` batches of one record. A segment contains three batches."""
     with LogDirectory(root, segment_bytes=3500, index_interval_bytes=1) as directory:
         writer = directory.writer(topic)
         for _ in range(count):
@@ -45,14 +45,14 @@ def segments(root: Path) -> list[Path]:
 
 
 def remove_first(root: Path) -> None:
-    """Remove segments as retention does."""
+    """Remove the first two segments, as retention does."""
     for log in segments(root)[:2]:
         for file in log.parent.glob(f"{log.stem}.*"):
             file.unlink()
 
 
 def remove_last(root: Path) -> None:
-    """Truncate the log as a follower does, to the end of a segment."""
+    """Remove the last segment, as a follower does when it truncates the log."""
     log = segments(root)[-1]
     for file in log.parent.glob(f"{log.stem}.*"):
         file.unlink()
@@ -87,7 +87,7 @@ def remove_partition(root: Path) -> None:
 
 
 def compact(root: Path) -> None:
-    """Replace the segments by fewer ones, as the log cleaner does."""
+    """Merge the segments into fewer segments, as the log cleaner does."""
     copy = root.with_name("compacted")
     kafkafmt.rewrite(root, copy, compact=True)
     shutil.rmtree(root / "t-0")
@@ -114,7 +114,7 @@ def read(stream: KafkaLogStreamReader, start: Nested, end: Nested) -> list[tuple
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_stream_continues_on_request_if_segments_change(
+def test_stream_continues_if_segments_change_and_data_loss_is_allowed(
     change: Callable[[Path], None], level: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "log"
@@ -126,7 +126,7 @@ def test_stream_continues_on_request_if_segments_change(
     change(root)
     found = read(stream, start, end)
     assert ("u", 1) in found
-    # A new reader, which has no state of the old log, is what a restart of the query uses.
+    # If the query is restarted, it uses a new reader, which has no state of the old log.
     again = reader(root, failOnDataLoss="false", **{"kafka.isolation.level": level})
     assert found == read(again, start, end)
 

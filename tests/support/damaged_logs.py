@@ -35,9 +35,9 @@ def write_damaged_directory(root: Path, chance: Random) -> None:
 
 
 def write_mixed_directory(root: Path, chance: Random, damaged: bool = True) -> None:
-    """Write a log directory that can also contain compacted logs and messages of formats 0 and 1.
+    """Write a random log directory. Logs can be compacted, and can contain messages of formats 0 and 1.
 
-    If `damaged` is True, most of the directories are damaged.
+    If `damaged` is True, some segments may be damaged.
     """
     root.mkdir(parents=True)
     for topic in chance.sample(TOPICS, chance.randrange(1, 4)):
@@ -54,7 +54,7 @@ def write_mixed_directory(root: Path, chance: Random, damaged: bool = True) -> N
 
 
 def append_to_directory(root: Path, chance: Random, run: int) -> None:
-    """Append to half of the partitions, with new producers. End some transactions of earlier producers.
+    """Append batches of new producers to about half of the partitions. End some transactions of earlier producers.
 
     `run` is the number of earlier calls, plus 1.
     """
@@ -83,7 +83,7 @@ def _damage_places(root: Path, chance: Random) -> None:
 
 
 def _write_old_partition(folder: Path, chance: Random) -> None:
-    """Write segments whose formats increase from 0 or 1 up to 2, without indexes."""
+    """Write segments without indexes. The message format starts at 0 or 1, and can increase up to 2."""
     folder.mkdir()
     offset, now, magic = chance.choice((0, 0, 500)), FIRST, chance.randrange(2)
     for _ in range(chance.randrange(1, 5)):

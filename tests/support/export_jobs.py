@@ -20,7 +20,11 @@ def job_of(
     tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Export:
-    """Return the job of an export. `options` are those of `ExportOptions`, and of `Selection` except the offsets."""
+    """Return the job of an export.
+
+    `options` are arguments of `ExportOptions`, and the arguments `isolation` and `below_log_start` of
+    `Selection`.
+    """
     bounds = parse_offsets(offsets) if isinstance(offsets, str) else offsets
     selected = {name: options.pop(name) for name in ("isolation", "below_log_start") if name in options}
     options["selection"] = Selection(*bounds, **selected)

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def in_child(action: Callable[[], Any]) -> Any:
-    """Call `action` in a forked process. Return its result, or the type and message of its error.
+    """Call `action` in a forked process. Return ["returned", result], or the type and the message of the error.
 
     The forked process is killed after 30 seconds. Then an EOFError is raised.
     """

@@ -51,7 +51,7 @@ def _bound(chance: Random) -> str:
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """Return all rows of an export. The topic and the partition are only in the names of directories, unless files are joined."""
+    """Return all rows of an export. If a file has no column topic or partition, take the value from the directory names."""
     rows: list[Row] = []
     for path in sorted(folder.rglob("*.parquet")):
         found = rows_in(path)
@@ -80,7 +80,7 @@ def rows_in(path: Path) -> list[Row]:
 
 
 def period_of(micros: int | None, parts: dict[str, str]) -> tuple[str | None, str | None]:
-    """Return the date and the hour of a timestamp. If `micros` is None, return those in the directory names."""
+    """Return the date and the hour of a timestamp. If `micros` is None, take them from the directory names `parts`."""
     if micros is None:
         return parts.get("date"), parts.get("hour")
     time = EPOCH + timedelta(microseconds=micros)
@@ -94,7 +94,7 @@ def in_order(rows: list[Row], names: list[str]) -> list[str]:
 def check_export(report: Row, out: Path, expected: list[Row], code: int) -> Row:
     """Check that an export has the rows and the exit code of `cat`, and that the quarantine contains all reported damage.
 
-    Return the part of the report that every export of the same log has.
+    Return the part of the report that is equal in all exports of the same log.
     """
     rows = rows_of(out / "data")
     names = sorted(rows[0]) if rows else []

@@ -154,9 +154,10 @@ class IndexAudit:
         )
 
     def _agrees(self, plan: SegmentPlan, end: int) -> bool:
-        """Return True if all entries have their usual form or refer to damaged data.
+        """Return True if each index entry matches a batch or refers to damaged data.
 
-        Otherwise, some entries may be wrong, and `_wrong_offsets` and `_wrong_times` check them.
+        If the result is False, some entries may be wrong. `_wrong_offsets` and `_wrong_times` then check
+        all entries.
         """
         damaged = DamageColumns.of(plan.damaged)
         return core.index_entries_agree(

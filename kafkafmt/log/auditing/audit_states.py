@@ -148,7 +148,7 @@ class StateAudit:
         `markers` maps the offset of each control batch to its transaction marker.
         """
         while self._pending and last >= self._pending[0]:
-            before = found.lowest < self._pending[0]  # whether batches can precede the snapshot
+            before = found.lowest < self._pending[0]  # False if no batch precedes the snapshot
             cut = int(np.searchsorted(last_offsets(table), self._pending[0])) if before else 0
             if cut:
                 self._follow(segment, table[:cut], core.summarize_batches(table[:cut]), markers)

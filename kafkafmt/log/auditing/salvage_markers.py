@@ -85,7 +85,7 @@ class _Search:
         by_first = sorted(self.entries, key=lambda e: e.first)
         self._starts = [e.first for e in by_first]
         self._ends = list(accumulate((e.last for e in by_first), max))
-        """For each item of `_starts`, the largest marker offset of the transactions up to this one."""
+        """For each item of `_starts`, the largest marker offset of this transaction and of all earlier ones."""
         self.at = 0
         self.found: list[_Lost] = []
         self._batches: dict[int, tuple[int, int, int]] = {}
@@ -95,9 +95,8 @@ class _Search:
     def needs(self, plan: SegmentPlan) -> bool:
         """Return whether a segment can contain a batch of a transaction whose marker is lost.
 
-        Other segments need not be read. A marker is restored only if a batch of its transaction was
-        copied. The batch before the marker is then that batch or a later one, and its segment is
-        needed too.
+        No other segment must be read. A marker is restored only if a batch of its transaction was
+        copied. Therefore, the last batch before the marker is in the offset range of the transaction.
         """
         first, following = plan.first_offset, plan.next_offset
         if first is None or following is None:
@@ -108,7 +107,7 @@ class _Search:
     def add(self, table: BatchTable) -> None:
         """Add batches of the copy, given as a table of their headers.
 
-        Batches of segments for which `needs` returns False can be omitted.
+        If `needs` returns False for a segment, the batches of this segment can be omitted.
         """
         lasts = last_offsets(table)
         start = 0
@@ -170,7 +169,7 @@ def restored_markers(
     search, scratch = _Search(lost_markers), Scratch()
     filled = [(segment, spans) for segment, spans in kept if len(spans)]
     for segment, spans in filled:
-        # The last segment is needed for `finish`.
+        # `finish` needs the last batch of the copy.
         if segment is filled[-1][0] or search.needs(log.plan(segment)):
             with FileView(segment.place) as view:
                 walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes, scratch=scratch)

@@ -41,7 +41,7 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 
 
 def _entries(data: bytes, entry: np.dtype[np.void], base_offset: int) -> tuple[Columns, int]:
-    """Return the two fields of all entries, and the number of valid entries at the start of the file."""
+    """Return the two fields of all entries as arrays, and the number of valid entries at the start of the file."""
     columns = np.empty((2, len(data) // entry.itemsize), np.int64)
     used: int = core.read_index_entries(data, entry.itemsize, base_offset, columns)
     return (columns[0], columns[1]), used

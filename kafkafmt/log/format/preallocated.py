@@ -1,7 +1,7 @@
 """Find the preallocated space at the end of a segment without reading the holes of a sparse file.
 
-A broker can create a segment with its final size. The unused bytes are zeros, and on most file systems
-they are a hole, which occupies no disk space.
+A broker can create a segment with its final size. The unused bytes are zeros. On most file systems,
+the unused bytes are a hole, which occupies no disk space.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .file_view import FileView
 STEP = 1 << 20
 """Number of bytes that are read at once to find bytes other than zeros."""
 BLOCK_BYTES = 512
-"""Unit of `st_blocks`."""
+"""Unit of `st_blocks`, in bytes."""
 _ZEROS = bytes(STEP)
 
 

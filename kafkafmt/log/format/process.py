@@ -21,7 +21,7 @@ class WrongProcessError(RuntimeError):
 
 
 class ForkSafeLock:
-    """A lock that is free in each forked process, even if a thread of the parent process holds it during the fork."""
+    """A lock that is free in a forked process, even if a thread of the parent process held the lock during the fork."""
 
     def __init__(self) -> None:
         self._renew()

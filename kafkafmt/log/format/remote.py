@@ -141,10 +141,11 @@ class RemoteFile:
         """Fill `target` with bytes of the file, beginning at `position`. Return the number of bytes that were read.
 
         If the file ends before `target` is full, the result is smaller than the size of `target`.
-        Raise WrongProcessError in a forked process, where the requests of the parent process never end.
+        Raise WrongProcessError if this process was forked after the file was opened, because requests would
+        never complete in this process.
         """
         if os.getpid() != self._process:
-            store_of(self._path)  # for an object store, this raises the error that names the remedy
+            store_of(self._path)  # for an object store, this call raises an error that names the remedy
             raise WrongProcessError(
                 f"{self._path} was opened in process {self._process} and cannot be read in process {os.getpid()}; "
                 "open the log in the process that reads, after the fork"

@@ -86,9 +86,9 @@ class SpanCopier:
         return None
 
     def _copy_together(self, view: FileView, target: int, count: int, start: int, size: int) -> Buffer:
-        """Copy `count` byte ranges in [start, start + size) with one read call and one write call.
+        """Copy `count` byte ranges with one read call and one write call, and return the written bytes.
 
-        Return the written bytes.
+        `_positions` and `_lengths` contain the byte ranges. All of them are in [start, start + size).
         """
         if view.read_into(self._read[:size], start) < size:
             raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))

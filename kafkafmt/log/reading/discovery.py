@@ -42,8 +42,8 @@ INCOMPLETE = ".kafkafmt-salvage"
 a subdirectory is incomplete.
 """
 SWAP_MESSAGE = (
-    "not read; a broker is replacing segments with this file, or was stopped while it did so, "
-    "and completes the replacement when it starts"
+    "not read; a broker is replacing segments with this file, or was stopped during the replacement "
+    "and completes it at the next start"
 )
 """Message about a `.log.swap` file, whose records may be in no other file (Kafka: ``LogLoader.load``)."""
 LOST_AND_FOUND = "lost+found"

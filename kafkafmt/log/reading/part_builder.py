@@ -288,11 +288,12 @@ def columns_of(
 ) -> tuple[RunColumns, IntArray, IntArray]:
     """Divide an array of headers of valid batches into ranges of adjacent batches.
 
-    See `core.combine_batches` for the parameters. Three items are returned.
+    See `core.combine_batches` for the parameters. Three items are returned. The second and the third
+    item contain indexes into one sequence: the ranges and the items of `cut_before`, in file order.
 
-    - The first item contains the ranges of batches, in file order.
-    - The second and the third item are arrays of indexes: the place of each range, and of each item
-      of `cut_before`, in the file order of both.
+    - the ranges of batches
+    - the index of each range in this sequence
+    - the index of each item of `cut_before` in this sequence
     """
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
     firsts = None if firsts is None else np.ascontiguousarray(firsts)

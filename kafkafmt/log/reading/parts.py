@@ -158,7 +158,7 @@ class BadColumns:
     Parameters
     ----------
     spans : array of int64
-        The first damaged byte ranges (see `add_spans`). By default, none.
+        Initial damaged byte ranges, in the format of `add_spans`. By default, there are none.
 
     Attributes
     ----------

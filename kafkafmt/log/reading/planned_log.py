@@ -181,10 +181,11 @@ class PlannedLog:
         return plan
 
     def _check_replaced(self, segment: SegmentFile) -> None:
-        """If a broker has merged a segment with the next one since the directory was listed, raise an error.
+        """Raise an error if a broker has merged a segment with the next one since the directory was listed.
 
-        The log cleaner replaces several small segments by one. The batches of the other segments would
-        appear as damage, because their offsets are not below the base offset that was listed next.
+        The log cleaner can merge several small segments into the file of the first one. In this file, the
+        batches of the other segments would be reported as damage, because their offsets are not below
+        the base offset of the segment that was listed next.
         """
         if segment.next_base is None or segment.base_offset is None:
             return
@@ -253,7 +254,7 @@ class PlannedLog:
                     self.stamps[name] = other.stamps[name]
 
     def forget_plans(self) -> None:
-        """Discard all plans, to save memory. If a plan is requested later, it is created again."""
+        """Discard all plans to save memory. If a plan is requested later, it is created again."""
         self._plans.clear()
 
     @property

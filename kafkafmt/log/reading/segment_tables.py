@@ -126,7 +126,7 @@ class TableReader:
 
     @cached_property
     def _content(self) -> int:
-        """Probable number of bytes in batches. A preallocated segment needs little memory, because it is mostly a hole."""
+        """Estimated total size of the batches, in bytes. It is small for a preallocated segment, which is mostly a hole."""
         return min(self.size, max(occupied(self.view), FIRST_READ))
 
     def tables(self, position: int, end: int) -> Iterator[Table]:

@@ -38,7 +38,7 @@ from ...times import now_millis
 from .write_options import Key, WriteOptions
 
 LOCK_SECONDS = 20.0
-"""Longest time for which a commit waits until another query or a broker unlocks the log directory, in seconds."""
+"""Longest time, in seconds, that a commit waits for another query or a broker to unlock the log directory."""
 LOCK_POLL_SECONDS = 0.05
 
 
@@ -236,7 +236,7 @@ def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None)
 
 
 def _opened(options: WriteOptions) -> LogDirectory:
-    """Open the log directory for writing. If another query is appending to it, wait for up to LOCK_SECONDS."""
+    """Open the log directory for writing. If another query is appending to the directory, wait up to LOCK_SECONDS."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:

@@ -94,7 +94,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._listed: dict[Key, PartitionLog] = {}
         # The result of _stamp() and the end offset of each partition, from the last check.
         self._checked: dict[Key, tuple[Stamp, int]] = {}
-        # State of the last segment of each partition at the last check.
+        # Inode, size and modification time of the last segment of each partition, from the last check.
         self._last: dict[Key, files.Stamp] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -263,12 +263,12 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return now is None or now[0] != before[0] or now[1] < before[1]
 
     def _forget(self, key: Key) -> None:
-        """Forget all data about the end of a log."""
+        """Discard all stored data about the end of a partition's log."""
         for known in (self._seen, self._open, self._checked, self._last):
             known.pop(key, None)
 
     def _start_again(self, key: Key, read: int) -> None:
-        """Report that the topic of a partition was created again, and forget all data about the old log.
+        """Report that the topic of a partition was created again, and discard all data about the old log.
 
         `read` is the offset up to which the stream has read the old log. If `read` is 0, report nothing.
         """

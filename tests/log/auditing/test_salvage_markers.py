@@ -249,5 +249,5 @@ def test_only_segments_of_transactions_with_lost_markers_are_searched(
     monkeypatch.setattr(salvage_markers, "FileView", opened)
     made, _ = salvaged(root, tmp_path / "out")
     assert made.restored == [4]
-    assert searched == ["2", "7"]  # no batch of the third segment precedes the marker, and the last one is always read
+    assert searched == ["2", "7"]  # Segment 4 has no batch before the marker. The last segment is always read.
     assert committed(tmp_path / "out") == [0, 1, 3, 5, 6, 7]

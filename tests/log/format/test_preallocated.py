@@ -21,7 +21,7 @@ HOLE = 1 << 30
 
 
 def write(path: Path, chance: Random) -> bytes:
-    """Write a file with random zeros, holes and other bytes, and return its content."""
+    """Write a sparse file with random ranges of zero and nonzero bytes, and return its content."""
     content = bytearray(SIZE)
     with path.open("wb") as file:
         file.truncate(SIZE)

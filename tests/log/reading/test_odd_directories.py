@@ -112,7 +112,7 @@ def test_log_file_that_is_not_a_segment_is_a_finding(tmp_path: Path) -> None:
     assert offsets(open_only(tmp_path / "t-0" / "copy.log")) == list(range(5))
 
 
-def test_interrupted_swap_is_a_message_and_a_finding(tmp_path: Path) -> None:
+def test_interrupted_swap_is_reported_as_a_message_and_a_finding(tmp_path: Path) -> None:
     first = segment(tmp_path / "t-0", 0, five(0))
     swap = segment(tmp_path / "t-0", 5, five(5)).rename(tmp_path / "t-0" / f"{5:020}.log.swap")
     segment(tmp_path / "t-0", 10, five(10))
