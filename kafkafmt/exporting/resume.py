@@ -41,14 +41,14 @@ class EarlierRuns:
     omitted : dict of (str, int) to list of str
         For each partition, messages about transactions that the earlier runs have omitted, because
         their outcome was not known.
-    topic_ids : dict of (str, int) to str or None
-        Topic id of each exported partition. None if it was not known.
+    topic_ids : dict of (str, int) to str
+        The latest known topic id of each exported partition.
     """
 
     runs: int = 0
     next_offsets: dict[Key, int] = field(default_factory=dict)
     omitted: dict[Key, list[str]] = field(default_factory=dict)
-    topic_ids: dict[Key, str | None] = field(default_factory=dict)
+    topic_ids: dict[Key, str] = field(default_factory=dict)
 
     def after(
         self,
@@ -117,11 +117,12 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
     runs = int(latest["run"]) + 1
     offsets: dict[Key, int] = {}
     omitted: dict[Key, list[str]] = {}
-    topic_ids: dict[Key, str | None] = {}
+    topic_ids: dict[Key, str] = {}
     for report in (*(_read(Path(layout.earlier_report(n))) for n in range(runs - 1)), latest):
         offsets |= {(p["topic"], p["partition"]): p["next_offset"] for p in report["partitions"]}
-        topic_ids |= {(p["topic"], p["partition"]): p.get("topic_id") for p in report["partitions"]}
         for p in report["partitions"]:
+            if p.get("topic_id") is not None:
+                topic_ids[p["topic"], p["partition"]] = p["topic_id"]
             omitted.setdefault((p["topic"], p["partition"]), []).extend(map(_omitted, p["in_doubt"]))
     return EarlierRuns(runs, offsets, omitted, topic_ids)
 

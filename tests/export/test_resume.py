@@ -184,6 +184,23 @@ def test_resume_is_refused_if_the_topic_was_created_again(tmp_path: Path) -> Non
     assert export(log, out)["written"]["records"] == 4
 
 
+def test_topic_created_again_is_refused_after_a_run_without_topic_id(tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "out"
+
+    def write(topic_id: str, count: int) -> None:
+        with kafkafmt.LogDirectory(log) as directory:
+            directory.writer("t", topic_id=topic_id).append([(None, b"value", START)] * count)
+
+    write(f"{'A' * 21}Q", 5)
+    export(log, out)
+    (log / "t-0" / "partition.metadata").unlink()
+    assert export(log, out)["partitions"][0]["topic_id"] is None
+    shutil.rmtree(log / "t-0")
+    write(f"{'A' * 21}g", 9)
+    with pytest.raises(kafkafmt.ResumeError, match="the topic of t-0 was deleted and created again"):
+        export(log, out)
+
+
 def test_records_below_the_log_start_are_added_only_on_request(log: Path, tmp_path: Path) -> None:
     hidden, shown, messages = tmp_path / "hidden", tmp_path / "shown", list[str]()
     export(log, hidden)
