@@ -91,7 +91,7 @@ class GrowingPartition:
         """
         self._listed_once = False
         self._metadata: files.Stamp | None = None
-        """Inode, size and modification time of ``partition.metadata`` when the log was first read. None if it was missing."""
+        """State of the file ``partition.metadata`` when the partition was first read, or None if it is not known."""
         self._reported: set[tuple[str, int]] = set()
         self._unchanged_since = time.time_ns() - RECENT
         """The list of segments is complete if the directory has not been modified since this time, in ns."""
@@ -187,8 +187,7 @@ class GrowingPartition:
         """Find the end of the log, and create a `Tail`, which finds batches that are appended later."""
         self._list_if_changed()
         self._check_log_start()
-        if self._metadata is None and not isinstance(self.directory.path, UrlPath):
-            self._metadata = files.stamp(self.directory.path / PARTITION_METADATA)
+        self.remember_metadata()
         self._tail = Tail(self.log, plan)
         for damage in self._tail.damaged:
             # Clients cannot fetch offsets after the end of the log. Therefore, report the damage at these offsets now.
@@ -264,6 +263,20 @@ class GrowingPartition:
         except FileNotFoundError:
             self._checked, self._stamp = 0.0, UNSETTLED  # a segment was deleted after the directory was listed
 
+    def remember_metadata(self) -> None:
+        """Store the state of ``partition.metadata``. Call this method before the log is read."""
+        if self._metadata is None:
+            self._metadata = self._present_metadata()
+
+    def _present_metadata(self) -> files.Stamp | None:
+        """Return the state of ``partition.metadata``. Return None if the file does not exist or cannot be accessed."""
+        if isinstance(self.directory.path, UrlPath):
+            return None
+        try:
+            return files.stamp(self.directory.path / PARTITION_METADATA)
+        except OSError:
+            return None
+
     def is_replaced(self) -> bool:
         """Return whether the partition directory was deleted or replaced since the log was first read, and set `deleted`.
 
@@ -278,7 +291,7 @@ class GrowingPartition:
             inode = -1
         except OSError:
             return self.deleted
-        metadata = files.stamp(self.directory.path / PARTITION_METADATA)
+        metadata = self._present_metadata()
         other = metadata != self._metadata and None not in (metadata, self._metadata)
         if not self.deleted and (inode != (self.directory.inode or inode) or inode < 0 or other):
             self.deleted = True

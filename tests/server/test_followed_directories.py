@@ -233,6 +233,15 @@ def test_topic_that_is_replaced_at_once_has_another_id(
         assert client.fetch(new, 0, 4, 13).high_watermark == 5
 
 
+def test_log_is_served_if_its_metadata_file_cannot_be_accessed(folder: Path) -> None:
+    os.symlink("partition.metadata", folder / "partition.metadata")
+    served = kafkafmt.serve(folder.parent).catalog.partition("t", 0)
+    assert served is not None
+    assert served.high_watermark() == 3
+    write(folder, 3, 2)
+    assert (served.high_watermark(), served.is_replaced()) == (5, False)
+
+
 def test_long_poll_ends_if_the_topic_is_deleted(started: Start, tmp_path: Path) -> None:
     topic_id = create_topic(tmp_path, 3)
     with Client(started(tmp_path).port) as client:
