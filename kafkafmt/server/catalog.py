@@ -93,6 +93,7 @@ class Topic:
         """The topic id in ``partition.metadata``, or an id derived from the name if the file is missing."""
         for served in self.partitions.values():
             try:
+                served.remember_metadata()
                 text = file_view.read_text(served.directory.path / PARTITION_METADATA)
                 if text:
                     found = UUID(bytes=uuid_bytes(read_partition_metadata(text)["topic_id"]))

@@ -264,7 +264,7 @@ class GrowingPartition:
             self._checked, self._stamp = 0.0, UNSETTLED  # a segment was deleted after the directory was listed
 
     def remember_metadata(self) -> None:
-        """Store the state of ``partition.metadata``. Call this method before the log is read."""
+        """Store the state of ``partition.metadata``. Call this method before the topic id or the log is read."""
         if self._metadata is None:
             self._metadata = self._present_metadata()
 
@@ -278,12 +278,13 @@ class GrowingPartition:
             return None
 
     def is_replaced(self) -> bool:
-        """Return whether the partition directory was deleted or replaced since the log was first read, and set `deleted`.
+        """Return whether the partition directory was deleted or replaced since it was first read, and set `deleted`.
 
         A new directory can have the inode of the deleted one. Therefore, the method also compares the file
         ``partition.metadata``, which a broker never changes.
         """
-        if self._tail is None or self.missing or isinstance(self.directory.path, UrlPath):
+        unread = self._tail is None and self._metadata is None
+        if unread or self.missing or isinstance(self.directory.path, UrlPath):
             return self.deleted
         try:
             inode = os.stat(self.directory.path).st_ino

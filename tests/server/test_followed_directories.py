@@ -242,6 +242,25 @@ def test_log_is_served_if_its_metadata_file_cannot_be_accessed(folder: Path) -> 
     assert (served.high_watermark(), served.is_replaced()) == (5, False)
 
 
+def test_topic_replaced_before_its_log_is_read_has_another_id(
+    started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new directory has the inode of the old one, and no client has read the old log."""
+    monkeypatch.setattr("kafkafmt.server.catalog.RESCAN", 0.0)
+    old = create_topic(tmp_path, 3)
+    with Client(started(tmp_path).port) as client:
+        (found,) = client.ask(protocol.MetadataRequest(topics=None), 12).topics
+        assert found.topic_id == old
+        for path in (tmp_path / "t-0").iterdir():
+            path.unlink()
+        os.utime(tmp_path)
+        new = create_topic(tmp_path, 5)
+        (found,) = client.ask(protocol.MetadataRequest(topics=None), 12).topics
+        assert found.topic_id == new
+        assert client.fetch(old, 0, 2, 13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert client.fetch(new, 0, 4, 13).high_watermark == 5
+
+
 def test_long_poll_ends_if_the_topic_is_deleted(started: Start, tmp_path: Path) -> None:
     topic_id = create_topic(tmp_path, 3)
     with Client(started(tmp_path).port) as client:
