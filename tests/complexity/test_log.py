@@ -315,6 +315,33 @@ def test_salvage_grows_linearly_with_segments(write: Callable[..., Path], tmp_pa
     grows_linearly(40, work)
 
 
+def test_salvage_reads_the_permissions_of_all_files_at_once(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A separate system call for each index file takes a twentieth of the time of a small segment."""
+    from kafkafmt.log.auditing.salvage import salvage_partition
+
+    calls: list[object] = []
+    mode_of = files.mode_of
+
+    def counting(path: Any) -> int | None:
+        calls.append(path)
+        return mode_of(path)
+
+    monkeypatch.setattr(files, "mode_of", counting)
+
+    def count(n: int) -> int:
+        calls.clear()
+        sources = [(f"{i:020}{suffix}", b"") for i in range(n) for suffix in (".index", ".timeindex", ".snapshot")]
+        folder = write([(i, simple_batch([b"v"], i)) for i in range(n)], sources)
+        output = tmp_path / f"out-{next(NUMBER)}"
+        output.mkdir()
+        salvage_partition(log_of(folder), [], output)
+        return len(calls)
+
+    assert count(2) == count(12)
+
+
 def test_merge_grows_linearly_with_ranges(write: Callable[..., Path], tmp_path: Path) -> None:
     """Two replicas are damaged in different batches, and their batches overlap without equal offsets."""
     from kafkafmt.log.auditing.merge_choice import choose

@@ -49,7 +49,7 @@ from .salvage_files import copy_readable
 from .salvage_markers import abort_markers, restored_markers
 from .salvage_pieces import Restored, divide, holes_of, indexable, outside, paired, pieces_of, spans_of
 from .salvage_producers import SourceSnapshots
-from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode
+from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut
 from .salvaged import OWNER, Salvaged
 
 CLUSTER_METADATA = "__cluster_metadata"
@@ -144,15 +144,14 @@ class PartitionCopy:
         self.log = log
         self.source = log.directory.path
         foreign = {entry.path.name for entry in left_out}
-        listed = files.list_directory(self.source)[1]
-        self._listed = set(listed)
-        self.names = [n for n in listed if n not in foreign]
+        self._modes = files.modes_in(self.source)
+        self.names = sorted(self._modes.keys() - foreign)
         self.snapshots = SourceSnapshots(self.source, self.names)
         mode = files.mode_of(self.source) or 0
         folder.mkdir(mode | 0o700)
-        self.made = Salvaged(
-            log.topic, log.partition, folder, left_out=left_out, modes={"": mode}, mode=log_mode(log.directory)
-        )
+        self.made = Salvaged(log.topic, log.partition, folder, left_out=left_out, modes={"": mode})
+        for segment in log.segments:
+            self.made.mode &= self._modes.get(segment.name, ALL_FILE_BITS)
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
         self.spans = SpanCopier()
@@ -273,9 +272,7 @@ class PartitionCopy:
         If the source has a file of the same name, permissions that the source file lacks are
         removed from `mode`.
         """
-        mode &= ALL_FILE_BITS
-        if name in self._listed:
-            mode = files.narrowed(mode, files.joined(self.source, name))
+        mode &= self._modes.get(name, ALL_FILE_BITS) & ALL_FILE_BITS
         self.made.modes[name] = mode
         local_files.write_new(self._path(name), data, mode | OWNER, synced=False)
 
@@ -292,7 +289,7 @@ class PartitionCopy:
         These producers replace older states of the same producers.
         """
         self.gaps |= base > self.made.next_offset
-        if self.gaps and (known := self._snapshot(base)) is not None:
+        if self.gaps and (known := self._snapshot(base)):
             self.state.producers = Producers([*self.state.producers.entries.values(), *known])
 
     def _index(self, base: int, data: Buffer | None = None) -> None:

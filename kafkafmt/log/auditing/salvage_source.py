@@ -112,11 +112,6 @@ class Bounds:
         ]
 
 
-def log_mode(directory: PartitionDir) -> int:
-    """Return the permissions that all segments of a partition have in common."""
-    return files.narrowed(ALL_FILE_BITS, *(s.place for s in directory.segments))
-
-
 def restrict(path: Path | str, mode: int) -> None:
     """Remove all permissions that are not in `mode` from a file or directory."""
     known = files.mode_of(path)

@@ -55,6 +55,28 @@ def narrowed(mode: int, *sources: Location | str) -> int:
     return mode
 
 
+def modes_in(folder: Location) -> dict[str, int]:
+    """Return the result of `mode_of` for each regular file in a directory, by file name.
+
+    This takes a third of the time of a `mode_of` call for each file. Symbolic links are followed.
+    Broken and circular links are omitted.
+    """
+    if isinstance(folder, UrlPath):
+        return {name: mode for name in list_directory(folder)[1] if (mode := mode_of(folder / name)) is not None}
+    found = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                mode = entry.stat().st_mode
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ELOOP):
+                    raise
+                continue
+            if stat.S_ISREG(mode):
+                found[entry.name] = mode & 0o777
+    return found
+
+
 Stamp = tuple[int | str, int, int]
 
 
@@ -163,7 +185,7 @@ def is_file(path: Location) -> bool:
         return False
 
 
-def exists(path: Location) -> bool:
+def exists(path: Location | str) -> bool:
     """Return whether a path exists. A broken symbolic link counts as existing."""
     if not isinstance(path, UrlPath):
         return os.path.lexists(path)

@@ -190,7 +190,7 @@ class PlannedLog:
         if segment.next_base is None or segment.base_offset is None:
             return
         following = self.segments[self.first_segment(segment.next_base)]
-        if following.base_offset == segment.next_base and not files.exists(following.path):
+        if following.base_offset == segment.next_base and not files.exists(following.place):
             raise changed(segment, f"the next segment, {following.name}, no longer exists")
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
