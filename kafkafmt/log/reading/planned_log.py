@@ -185,12 +185,14 @@ class PlannedLog:
 
         The log cleaner can merge several small segments into the file of the first one. In this file, the
         batches of the other segments would be reported as damage, because their offsets are not below
-        the base offset of the segment that was listed next.
+        the base offset of the segment that was listed next. If the file of the first segment is missing too,
+        retention has removed both.
         """
         if segment.next_base is None or segment.base_offset is None:
             return
         following = self.segments[self.first_segment(segment.next_base)]
-        if following.base_offset == segment.next_base and not files.exists(following.place):
+        next_is_listed = following.base_offset == segment.next_base
+        if next_is_listed and not files.exists(following.place) and files.exists(segment.place):
             raise changed(segment, f"the next segment, {following.name}, no longer exists")
 
     def _check_disk(self, unreadable: SegmentFile) -> None:

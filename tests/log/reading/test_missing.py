@@ -17,8 +17,10 @@ from building import batch, record
 import kafkafmt
 from kafkafmt.log import PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.reading import planned_log
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_timestamp
+from kafkafmt.log.reading.plan import SegmentPlan, plan_view
 
 BASES = (0, 5, 10, 15)
 
@@ -257,6 +259,22 @@ def test_segments_that_the_cleaner_merged_after_listing_are_not_damage(folder: P
         verify_partition(PartitionLog(directory))
     log = PartitionLog(discover([folder.parent]).partitions[0])
     assert [r.offset for r in log.records()] == list(range(20))
+
+
+def test_damage_is_reported_if_retention_removes_the_segment_and_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / name_of(0)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    log = PartitionLog(discover([folder.parent]).partitions[0])
+
+    def plan_and_delete(*arguments: Any) -> SegmentPlan:
+        plan = plan_view(*arguments)
+        delete(0, 5)(folder)
+        return plan
+
+    monkeypatch.setattr(planned_log, "plan_view", plan_and_delete)
+    assert [damage.code for damage in log.plan(log.segments[0]).damaged] == ["corrupt_checksum"]
 
 
 def test_damage_is_reported_if_the_next_segment_exists(folder: Path) -> None:
