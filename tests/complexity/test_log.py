@@ -23,11 +23,14 @@ from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.auditing.dump_indexes import index_items
 from kafkafmt.log.format import files
 from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.format.index_entries import transaction_index_bytes
+from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_max_timestamp
 from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.segment_walker import Walker
+from kafkafmt.log.reading.transaction_index import IndexEntries
 
 from .growth import grows_linearly, lines_of
 
@@ -340,6 +343,26 @@ def test_salvage_reads_the_permissions_of_all_files_at_once(
         return len(calls)
 
     assert count(2) == count(12)
+
+
+def test_index_entries_are_taken_only_if_their_marker_is_before_the_batch(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction with many batches ends with the marker that the transaction index names."""
+    taken: list[int] = []
+    take = IndexEntries.take
+
+    def counting(entries: IndexEntries, producer_id: int, before: int) -> Any:
+        taken.append(before)
+        return take(entries, producer_id, before)
+
+    monkeypatch.setattr(IndexEntries, "take", counting)
+    batches = b"".join(transactional(i, 1) for i in range(40))
+    data = batches + control_batch(ABORT, base_offset=40, producer_id=1) + transactional(41, 1)
+    index = transaction_index_bytes([Aborted(1, 0, 40, 41)])
+    log = log_of(write([(0, data)], [(f"{0:020}.txnindex", index)]))
+    assert log.transactions.aborted == {1: [(0, 40)]}
+    assert taken == [41, 42]
 
 
 def test_merge_grows_linearly_with_ranges(write: Callable[..., Path], tmp_path: Path) -> None:

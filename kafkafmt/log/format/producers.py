@@ -62,7 +62,7 @@ def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dic
     If the reader does not decode timestamps, all marker timestamps are -1. If the reader does not
     decode values, all coordinator epochs are -1, because the value of a marker contains this epoch.
     """
-    rows = table[(table["attributes"] & CONTROL_BIT) != 0]
+    rows = table.compress((table["attributes"] & CONTROL_BIT) != 0)  # faster than table[mask]
     found: dict[int, Marker] = {}
     for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
         assert columns.offset is not None

@@ -25,8 +25,8 @@ class IndexEntries:
     ----------
     all : list of Aborted
         All plausible entries, ordered by the offset of the abort marker.
-    waiting : dict of deque of int
-        Maps a producer id to the indexes in `all` of its entries, in order. `take` removes them.
+    next_markers : dict of int to int
+        Maps a producer id to the marker offset of its first entry that `take` has not removed.
     unreadable : set of str
         Names of transaction index files that the disk cannot read.
     """
@@ -58,9 +58,12 @@ class IndexEntries:
         self.all.sort(key=lambda e: e.last)
         self._lasts = [e.last for e in self.all]
         self._covered = np.zeros(len(self.all), bool)
-        self.waiting: dict[int, deque[int]] = defaultdict(deque)
+        self._waiting: dict[int, deque[int]] = defaultdict(deque)
+        """Maps a producer id to the indexes in `all` of its entries, in order. `take` removes them."""
+        self.next_markers: dict[int, int] = {}
         for i, entry in enumerate(self.all):
-            self.waiting[entry.producer_id].append(i)
+            self._waiting[entry.producer_id].append(i)
+            self.next_markers.setdefault(entry.producer_id, entry.last)
 
     def cover(self, table: BatchTable) -> None:
         """Mark all index entries whose marker offset is within the offset range of a batch in `table`.
@@ -83,10 +86,13 @@ class IndexEntries:
         An index entry is yielded only if no batch that was passed to `cover` contains the entry's
         marker offset.
         """
-        waiting = self.waiting[producer_id]
+        waiting = self._waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:
             i = waiting.popleft()
             if not self._covered[i]:
                 yield self.all[i]
-        if not waiting:
-            del self.waiting[producer_id]
+        if waiting:
+            self.next_markers[producer_id] = self._lasts[waiting[0]]
+        else:
+            del self._waiting[producer_id]
+            self.next_markers.pop(producer_id, None)

@@ -162,9 +162,9 @@ class TransactionWalk:
         if not rows:
             return
         assert self.entries is not None
-        open_ = self.found.open
+        open_, next_markers = self.found.open, self.entries.next_markers
         for producer_id, _, base, _, _, _, attributes in rows:
-            if producer_id in self.entries.waiting:
+            if next_markers.get(producer_id, base) < base:
                 self._end_without_marker(producer_id, base)
             if not attributes & CONTROL_BIT:
                 open_.setdefault(producer_id, base)
