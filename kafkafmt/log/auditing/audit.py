@@ -57,7 +57,7 @@ class PartitionAudit:
         epochs = self._read_epochs()
         bases = sorted(b for n in self._names if (b := base_offset_of(n)) is not None)
         whole = bool(bases) and [s.base_offset for s in log.segments] == bases
-        self._states = StateAudit(log.segments, self._names, epochs) if whole else None
+        self._states = StateAudit(log.segments, self._names, epochs, log.snapshots) if whole else None
         if self._states and log.directory.cleaned:
             self._states.incomplete()
         self._reader = marker_reader(log.max_batch_bytes)

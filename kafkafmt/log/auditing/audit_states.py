@@ -28,6 +28,7 @@ from ..format.producers import Aborted, Marker, Producers
 from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
+from ..reading.snapshot_files import SnapshotFiles
 from ..reading.transactions import Transactions
 from .audit_isolation import IsolationAudit
 
@@ -51,15 +52,18 @@ class StateAudit:
         The names of all files in the partition directory.
     epochs : list of (int, int)
         The entries of the leader epoch checkpoint.
+    snapshots : SnapshotFiles
+        The producer snapshots of the partition.
     """
 
-    def __init__(self, segments: list[SegmentFile], names: list[str], epochs: Epochs) -> None:
+    def __init__(self, segments: list[SegmentFile], names: list[str], epochs: Epochs, snapshots: SnapshotFiles) -> None:
         self._segments = segments
         self._names = set(names)
         self._indexed = any(n.endswith("index") for n in names)
         self._found: list[Finding] = []
         self._start = segments[0].base_offset or 0
         self._folder = segments[0].path.parent
+        self._files = snapshots
         self._snapshots = {offset: n for n in names if (offset := snapshot_offset_of(n)) is not None}
         self._producers = Producers(self._load(self._start) or ())
         self._isolation = IsolationAudit()
@@ -87,7 +91,7 @@ class StateAudit:
         if name is None:
             return None
         try:
-            data = file_view.read_bytes(files.joined(self._folder, name))
+            data = self._files.read(name)
             return None if data is None else read_snapshot(data)
         except KafkaFormatError as error:
             self._found.append(

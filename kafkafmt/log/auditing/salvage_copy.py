@@ -146,7 +146,7 @@ class PartitionCopy:
         foreign = {entry.path.name for entry in left_out}
         self._modes = files.modes_in(self.source)
         self.names = sorted(self._modes.keys() - foreign)
-        self.snapshots = SourceSnapshots(self.source, self.names)
+        self.snapshots = SourceSnapshots(log.snapshots, self.names)
         mode = files.mode_of(self.source) or 0
         folder.mkdir(mode | 0o700)
         self.made = Salvaged(log.topic, log.partition, folder, left_out=left_out, modes={"": mode})

@@ -6,11 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from ...errors import KafkaFormatError
-from ...paths import Location
-from ..format import file_view, files
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers
 from ..format.snapshots import ProducerEntry, read_snapshot
+from ..reading.snapshot_files import SnapshotFiles
 
 
 class SourceSnapshots:
@@ -18,14 +17,14 @@ class SourceSnapshots:
 
     Parameters
     ----------
-    source : Location
-        The partition directory.
+    snapshots : SnapshotFiles
+        The producer snapshots in the partition directory.
     names : iterable of str
-        Names of the files in it that can be read.
+        Names of the files in this directory that can be read.
     """
 
-    def __init__(self, source: Location, names: Iterable[str]) -> None:
-        self.source = source
+    def __init__(self, snapshots: SnapshotFiles, names: Iterable[str]) -> None:
+        self.files = snapshots
         self.offsets: list[int] = sorted(o for n in names if (o := snapshot_offset_of(n)) is not None)
 
     def at(self, offset: int, producers: Producers, earlier: bool) -> list[ProducerEntry] | None:
@@ -39,8 +38,7 @@ class SourceSnapshots:
             if at < offset and not earlier:
                 return None
             try:
-                place = files.joined(self.source, file_name(at, ".snapshot"))
-                known = read_snapshot(file_view.read_bytes(place) or b"")
+                known = read_snapshot(self.files.read(file_name(at, ".snapshot")) or b"")
             except KafkaFormatError:
                 continue
             if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not contradict(known, producers):

@@ -30,6 +30,7 @@ from .ranges import reach, sound_runs
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_tables import FIRST_READ, Scratch
 from .segment_walker import See, Walker
+from .snapshot_files import SnapshotFiles
 
 Tell = Callable[[str], None]
 MOST_TRIED = 16
@@ -231,6 +232,11 @@ class PlannedLog:
             return read_leader_epochs(text) if text else None
         except StructureError:
             return None
+
+    @cached_property
+    def snapshots(self) -> SnapshotFiles:
+        """The producer snapshots of the partition."""
+        return SnapshotFiles(self.directory.path)
 
     @cached_property
     def compacted(self) -> bool:
