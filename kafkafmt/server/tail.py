@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
+from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET, MAX_RELATIVE_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
 from ..log import Damage, PartitionLog
 from ..log.format.file_view import FileView
@@ -187,10 +187,13 @@ class Tail:
                 raise DamagedTailError
 
     def _rising(self, table: BatchTable) -> int:
-        """Return the length of the longest prefix of `table` in which the offsets increase."""
+        """Return the length of the longest prefix of `table` in which the offsets increase and fit into the segment."""
         first, last = table["base_offset"], last_offsets(table)
         before = np.concatenate(([self.end - 1], last[:-1])) if len(table) else last
-        wrong = (last == MAX_OFFSET) | (table["last_offset_delta"] < 0)
+        base = None if self.segment is None else self.segment.base_offset
+        # The CRC of a batch does not cover its base offset. A segment contains at most 2**31 offsets.
+        highest = MAX_OFFSET - 1 if base is None else min(base + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
+        wrong = (last > highest) | (table["last_offset_delta"] < 0)
         wrong |= np.where(table["count"] < 0, last, first) <= before
         return int(np.argmax(wrong)) if wrong.any() else len(table)
 

@@ -171,3 +171,15 @@ def test_plans_are_discarded_after_the_end_of_the_log_is_found(tmp_path: Path, o
     found = served.find_timestamp(end - 1)
     assert found is not None
     assert found.offset == end - 1
+
+
+@pytest.mark.parametrize(("options", "end"), [({}, 9), ({"at": -2}, 7)])
+def test_corrupted_base_offset_does_not_move_the_end(tmp_path: Path, options: dict[str, Any], end: int) -> None:
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    path.parent.mkdir()
+    batches = [kafkafmt.build_batch([(None, b"v", i)], base_offset=i) for i in range(10)]
+    batches[9] = (2**36 + 9).to_bytes(8, "big") + batches[9][8:]  # the CRC does not cover this field
+    path.write_bytes(b"".join(batches))
+    served = kafkafmt.serve(tmp_path, **options).catalog.partition("t", 0)
+    assert served is not None
+    assert served.high_watermark() == end
