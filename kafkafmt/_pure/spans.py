@@ -14,7 +14,9 @@ def spans_outside(holes: IntArray, spans: IntArray, found: IntArray) -> int:
     pairs: list[tuple[int, int]] = [(start, end) for start, end in holes.tolist()]
     kept: list[tuple[int, int]] = []
     for start, end in spans.tolist():
-        for hole_start, hole_end in pairs[bisect_left(pairs, start, key=lambda pair: pair[0]) :]:
+        # Indexes instead of a slice, because copying the rest of the list for each span takes quadratic time.
+        for i in range(bisect_left(pairs, start, key=lambda pair: pair[0]), len(pairs)):
+            hole_start, hole_end = pairs[i]
             if hole_start >= end:
                 break
             if hole_start >= start:  # otherwise, the hole begins inside the previous hole
