@@ -18,7 +18,7 @@ from kafkafmt.log import discover
 from kafkafmt.log.reading import listings
 from kafkafmt.log.reading.listings import Listings
 from kafkafmt.spark.schema import struct_of
-from kafkafmt.spark.source import stream as stream_module
+from kafkafmt.spark.source import stream_ends
 from kafkafmt.spark.source.data_source import KafkaLogSource
 from kafkafmt.spark.source.stream import KafkaLogStreamReader
 
@@ -34,7 +34,7 @@ APPENDED = 20
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat all changes as old, so that a test does not wait for 2 s."""
     monkeypatch.setattr(listings, "SETTLED_NS", 0)
-    monkeypatch.setattr(stream_module, "SETTLED_NS", 0)
+    monkeypatch.setattr(stream_ends, "SETTLED_NS", 0)
 
 
 def append(root: Path, partition: int, batches: int) -> None:
@@ -185,7 +185,7 @@ def test_every_change_of_a_log_is_found(tmp_path: Path) -> None:
     assert [log.log_start_offset for log in logs.values()] == [int(segments[1].stem)]
     os.truncate(segments[-1], 0)
     logs = stream._logs({}, lambda _: None)
-    assert stream._end(logs["t", 0], total) < total
+    assert stream._log_ends.find(logs["t", 0], total) < total
     (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {total - 1}\n")
     assert stream._logs({}, lambda _: None)["t", 0].log_start_offset == total - 1
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -34,21 +34,17 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...constants import NO_END, READ_COMMITTED
 from ...log import Damage, NoLogError, PartitionLog, SegmentFile, UnavailableSegmentError
-from ...log.format import files
 from ...log.reading.index_ranges import last_border
-from ...log.reading.listings import SETTLED_NS, Listings
-from ...log.reading.nearby_transactions import open_after
-from ...log.reading.parts import Run
+from ...log.reading.listings import Listings
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.record_selection import OffsetBound
-from ...log.reading.transactions import Transactions
-from ...paths import UrlPath
 from ..option_text import OptionError
 from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options
 from .planning import DataLossError, PackedSplit, Plan, discovered, doubts_in, limits_of, pack, parts_of, start_of
 from .reading import as_partitions, read_task, say
 from .splits import Split, cut_splits, make_splits, may_hold
+from .stream_ends import LogEnds
 from .stream_offsets import Nested, Offsets, flat, nested, share
 from .topic_ids import TopicIds
 
@@ -66,8 +62,6 @@ It is small, because two tasks read the same group if the range of a task ends i
 SMALL_SEGMENT = 1 << 20
 """Largest size of a segment without an index that tasks read from its start, in bytes."""
 
-Stamp = tuple[int | str, ...]
-
 
 class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads records for one stream.
@@ -79,12 +73,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
         self.names = names
-        self._seen: Offsets = {}  # end offset of each partition at the last check
         self._initial: Offsets | None = None
         self._target: Offsets | None = None  # offsets at which a query with the trigger availableNow ends
 
-        # End offset of each partition at the last check, and the transactions that were open at this offset.
-        self._open: dict[Key, tuple[int, Transactions]] = {}
+        self._log_ends = LogEnds(options.isolation == READ_COMMITTED)
         self._listings = Listings()
         self._topic_ids = TopicIds()
         # Partitions whose topic was created again. latestOffset() empties this set when it returns the start offsets
@@ -92,10 +84,6 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._recreated: set[Key] = set()
         # Partitions that latestOffset() has found for the next micro-batch.
         self._listed: dict[Key, PartitionLog] = {}
-        # The result of _stamp() and the end offset of each partition, from the last check.
-        self._checked: dict[Key, tuple[Stamp, int]] = {}
-        # Inode, size and modification time of the last segment of each partition, from the last check.
-        self._last: dict[Key, files.Stamp] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
 
@@ -159,7 +147,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
     def reportLatestOffset(self) -> Nested | None:
         """Return the most recently found end offsets, which Spark includes in the progress of the query."""
-        return nested(self._seen) if self._seen else None
+        return nested(self._log_ends.seen) if self._log_ends.seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch that reads each partition from `start` to `end`."""
@@ -171,7 +159,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
                 raise
             self._gone(f"{error}; the stream lists the logs again, and reads the records that still exist")
             for key in stops:
-                self._forget(key)
+                self._log_ends.forget(key)
             plan = self._tasks(begin, stops, self._logs(begin, self._gone))
         return as_partitions(plan, self.options.mode)
 
@@ -211,10 +199,12 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
         """Return the partitions of a micro-batch. Reuse the partitions from `latestOffset` if their end offsets are high enough."""
         logs, self._listed = self._listed, {}
-        missing = any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items())
-        shorter = [key for key in logs if begin.get(key, -1) < stops.get(key, 0) and self._is_shorter(logs[key])]
+        missing = any(key not in logs or self._log_ends.seen.get(key, -1) < stop for key, stop in stops.items())
+        shorter = [
+            key for key in logs if begin.get(key, -1) < stops.get(key, 0) and self._log_ends.is_shorter(logs[key])
+        ]
         for key in shorter:
-            self._forget(key)
+            self._log_ends.forget(key)
         if missing or shorter or self._topic_ids.recreated(logs):
             return self._logs(begin, self._gone)
         for log in logs.values():
@@ -254,19 +244,6 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             self._start_again(key, begin.get(key, 0))
         return logs
 
-    def _is_shorter(self, log: PartitionLog) -> bool:
-        """Return whether the last segment was removed, replaced or truncated since its end offset was determined."""
-        before = self._last.get((log.topic, log.partition))
-        if before is None:
-            return False
-        now = files.stamp(log.segments[-1].path)
-        return now is None or now[0] != before[0] or now[1] < before[1]
-
-    def _forget(self, key: Key) -> None:
-        """Discard all stored data about the end of a partition's log."""
-        for known in (self._seen, self._open, self._checked, self._last):
-            known.pop(key, None)
-
     def _start_again(self, key: Key, read: int) -> None:
         """Report that the topic of a partition was created again, and discard all data about the old log.
 
@@ -280,15 +257,15 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             )
         self._topic_ids.accept(key)
         self._recreated.add(key)
-        self._forget(key)
+        self._log_ends.forget(key)
 
     def _start(self, log: PartitionLog, bound: Bound) -> int:
         """Return the offset at which a new stream starts to read a partition."""
         key = log.topic, log.partition
         if bound.of(key) is None:
-            return self._end(log, 0) if bound.value_of(key) == LATEST else self._lowest(log)
+            return self._log_ends.find(log, 0) if bound.value_of(key) == LATEST else self._lowest(log)
         start = start_of(log, bound, self.options)
-        return self._end(log, 0) if start is None else start
+        return self._log_ends.find(log, 0) if start is None else start
 
     def _lowest(self, log: PartitionLog) -> int:
         """Return the lowest offset that a stream can read in a partition."""
@@ -306,83 +283,14 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         for key in sorted(begin.keys() - logs.keys()):
             self._lost(key, f"the partition no longer exists; the stream has read it up to offset {begin[key]}")
         for key, log in logs.items():
-            ends[key] = self._end(log, self._seen.get(key, begin.get(key, 0)))
+            ends[key] = self._log_ends.find(log, self._log_ends.seen.get(key, begin.get(key, 0)))
             if key in begin and ends[key] < begin[key] and log.next_offset < begin[key]:
                 self._lost(
                     key,
                     f"the log was truncated: it ends at offset {log.next_offset}, but the stream has read it up to offset {begin[key]}",
                 )
-        self._seen = ends
+        self._log_ends.seen = ends
         return ends
-
-    def _end(self, log: PartitionLog, known: int) -> int:
-        """Return the offset up to which a stream can read a partition.
-
-        With "read_committed", this is the last stable offset. Otherwise, it is the offset after the
-        last valid batch.
-
-        `known` is the end offset that an earlier call returned. If the log still contains this
-        offset, only later batches are read. If the last segment has an offset index, only the
-        batches after the last index entry are read.
-        """
-        key, stamp = (log.topic, log.partition), self._stamp(log)
-        if stamp is not None and key in self._checked and self._checked[key][0] == stamp:
-            return self._checked[key][1]
-        end = 0
-        if known > log.log_start_offset:
-            last = log.segments[-1]
-            border = last_border(last)
-            begin = max(known - 1, last.base_offset or 0, 0 if border is None else border.upto)
-            for _, event in log.events(begin, NO_END):
-                if isinstance(event, Run):
-                    end = max(end, event.last_offset + 1)
-        if end < known or not end:
-            end = log.next_offset
-        if self.options.isolation == READ_COMMITTED:
-            end = self._decide(log, end)
-        if stamp is None:
-            self._checked.pop(key, None)
-        else:
-            self._checked[key] = stamp, end
-        return end
-
-    def _stamp(self, log: PartitionLog) -> Stamp | None:
-        """Return a tuple that identifies the state of a log's last segment.
-
-        If the results of two calls are equal, the segment has not changed between the calls. If the
-        status of the file is not known, return None. Also return None if the segment was changed
-        very recently, because another change could result in the same modification time.
-        """
-        key = log.topic, log.partition
-        self._last.pop(key, None)
-        if not log.segments or isinstance(log.directory.path, UrlPath):
-            return None
-        last = log.segments[-1]
-        found = files.stamp(last.path)
-        if found is not None:
-            self._last[key] = found
-        if found is None or time_ns() - found[2] < SETTLED_NS:
-            return None
-        return last.base_offset or 0, *found
-
-    def _decide(self, log: PartitionLog, end: int) -> int:
-        """Update the open transactions of a log that ends at `end`. Return its last stable offset.
-
-        Only the headers of batches that were appended since the last call are read. If this is not
-        sufficient, for example because a header is damaged, the whole log is read.
-        """
-        key = log.topic, log.partition
-        before = self._open.get(key)
-        found: Transactions | None = None
-        if before is not None and before[0] <= end and not log.knows_transactions:
-            upto, known = before
-            found = open_after(log.directory, upto, known.open, log.max_batch_bytes, lambda: log.next_offset, log)
-            if found is not None:
-                found.doubts = known.doubts
-        found = found or log.open_transactions
-        found.last_stable_offset = min([*found.open.values(), end])
-        self._open[key] = end, found
-        return found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
         """Divide the offsets [first, stop) of a partition into splits for tasks.
@@ -406,12 +314,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         interval = replace(options.selection(key), start=bounds[0], end=bounds[1]).resolve(log)
         segments = list(log.segments_in(first, stop))
         plans = None if all(map(_has_borders, segments)) else self._plans(plan, log, first, stop)
-        if self._seen.get(key, -1) < stop and log.next_offset < stop:
+        if self._log_ends.seen.get(key, -1) < stop and log.next_offset < stop:
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         if interval.committed:
-            if key not in self._open or self._open[key][0] < stop:  # After a restart of the query, `_open` is empty.
-                self._decide(log, log.next_offset)
-            log.open_transactions = self._open[key][1]
+            log.open_transactions = self._log_ends.transactions(log, stop)
             plan.doubts += doubts_in(log, first, stop)
         splits: list[Split] = []
         for part in parts_of(interval, most, key):
