@@ -47,8 +47,7 @@ def bucket(proxy: Proxy) -> S3Store:
 @pytest.fixture(autouse=True)
 def _undisturbed(proxy: Proxy) -> Iterator[None]:
     """End the delays and failures of a test after it, and forget its requests."""
-    proxy.requests.clear()
-    proxy.failed = 0
+    proxy.forget()
     yield
     proxy.delay = proxy.failing = 0.0
     proxy.most = None

@@ -48,7 +48,8 @@ class Proxy:
         self.failed: int = 0
         self.requests: list[tuple[str, str, str]] = []
         self._open = 0
-        self._random, self._lock = random.Random(7), Lock()
+        self._lock = Lock()
+        self.forget()
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -107,6 +108,12 @@ class Proxy:
 
         self._server = Server(("127.0.0.1", 0), Handler)
         Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def forget(self) -> None:
+        """Forget all requests, so that the choice of requests that fail depends on no earlier test."""
+        self.requests.clear()
+        self.failed = 0
+        self._random = random.Random(7)
 
     @property
     def url(self) -> str:
