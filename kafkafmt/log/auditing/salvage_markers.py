@@ -29,12 +29,12 @@ from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP
 from ...errors import KafkaFormatError
 from ...records import build_marker
 from ...types import BatchTable, IntArray, last_offsets
-from ..format import file_view, files
+from ..format import files
 from ..format.file_view import FileView
 from ..format.names import snapshot_offset_of
 from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.partition import PartitionLog
-from ..reading.partition_dir import PartitionDir, SegmentFile
+from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
 from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
@@ -182,7 +182,7 @@ def restored_markers(
     if not search.found:
         return {}
     places: dict[str, list[Restored]] = defaultdict(list)
-    snapshots = _Snapshots(log.directory)
+    snapshots = _Snapshots(log)
     bases = [MAX_OFFSET if s.base_offset is None else s.base_offset for s, _ in kept]
     for lost in search.found:
         offset = lost.entry.last
@@ -243,8 +243,8 @@ def _lost_markers(found: Transactions) -> list[_Marker]:
 class _Snapshots:
     """The producer snapshots of a partition. Each one is read when it is first needed."""
 
-    def __init__(self, directory: PartitionDir) -> None:
-        self._folder = directory.path
+    def __init__(self, log: PartitionLog) -> None:
+        self._files, directory = log.snapshots, log.directory
         names = (n for n in files.list_directory(directory.path)[1] if n not in directory.ignored)
         offsets = ((snapshot_offset_of(name), name) for name in names)
         self._places = sorted((offset, name) for offset, name in offsets if offset is not None)
@@ -257,7 +257,7 @@ class _Snapshots:
             name = self._places[at][1]
             try:
                 if name not in self._known:
-                    entries = read_snapshot(file_view.read_bytes(files.joined(self._folder, name)) or b"")
+                    entries = read_snapshot(self._files.read(name) or b"")
                     self._known[name] = {p.producer_id: p for p in entries}
                 return self._known[name]
             except KafkaFormatError:
