@@ -12,7 +12,7 @@ from bucket_exports import objects
 from bucket_scenarios import assert_complete_in_bucket
 from object_server import BUCKET
 from scenarios import CLUSTER, GOLDEN, attempts, run, run_killed, start
-from standalone import standalone_cluster
+from standalone import SPECULATION, standalone_cluster
 
 from kafkafmt.paths import UrlPath
 
@@ -35,18 +35,8 @@ def test_export_to_a_bucket_survives_a_failed_attempt(tmp_path: Path, url: str, 
 
 
 def test_slow_attempt_adds_no_object(tmp_path: Path, url: str) -> None:
-    speculation = {
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": "1.1",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.minTaskRuntime": "500ms",
-        "spark.executor.cores": "1",
-        "spark.executor.memory": "512m",
-        "spark.driver.host": "127.0.0.1",
-    }
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
-        report = run(tmp_path, master=master, accident="slow", conf=speculation, output=url)
+        report = run(tmp_path, master=master, accident="slow", conf=SPECULATION, output=url)
     assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} == {0, 1}
     assert_complete_in_bucket(url, tmp_path, report["written"]["files"])
 

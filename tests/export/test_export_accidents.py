@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from scenarios import CLUSTER, GOLDEN, assert_complete, attempts, leftovers, run, run_killed, start
-from standalone import standalone_cluster
+from standalone import SPECULATION, standalone_cluster
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,8 @@ def test_slow_attempt_adds_no_file_after_its_repetition_succeeded(tmp_path: Path
     Spark runs a second attempt only on another host. Therefore, the workers have the hosts
     127.0.0.1 and 127.0.0.2.
     """
-    speculation = {
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": "1.1",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.minTaskRuntime": "500ms",
-        "spark.executor.cores": "1",
-        "spark.executor.memory": "512m",
-        "spark.driver.host": "127.0.0.1",
-    }
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
-        report = run(tmp_path, master=master, accident="slow", conf=speculation)
+        report = run(tmp_path, master=master, accident="slow", conf=SPECULATION)
     assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} == {0, 1}
     assert len({parent for *_, parent in attempts(tmp_path)}) == 2
     assert report["written"]["records"] == len(GOLDEN.expected())

@@ -179,6 +179,13 @@ def create_topic(root: Path, count: int) -> UUID:
     return topic_id
 
 
+def remove_topic_files(root: Path) -> None:
+    """Empty the partition directory, as if a new directory had got the inode of the deleted one."""
+    for path in (root / "t-0").iterdir():
+        path.unlink()
+    os.utime(root)
+
+
 @pytest.mark.parametrize("deleted", ["renamed", "removed"])
 def test_topic_that_was_created_again_has_another_id(
     started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: str
@@ -217,9 +224,7 @@ def test_topic_that_is_replaced_at_once_has_another_id(
         client.ask(protocol.MetadataRequest(topics=None), 12)
         assert client.fetch(old, 0, 2, 13).high_watermark == 3
         if same_inode:  # a file system can use the inode of a deleted directory again
-            for path in (tmp_path / "t-0").iterdir():
-                path.unlink()
-            os.utime(tmp_path)
+            remove_topic_files(tmp_path)
         else:
             (tmp_path / "t-0").rename(tmp_path / f"t-0.{'0' * 32}-delete")
         new = create_topic(tmp_path, 5)
@@ -251,9 +256,7 @@ def test_topic_replaced_before_its_log_is_read_has_another_id(
     with Client(started(tmp_path).port) as client:
         (found,) = client.ask(protocol.MetadataRequest(topics=None), 12).topics
         assert found.topic_id == old
-        for path in (tmp_path / "t-0").iterdir():
-            path.unlink()
-        os.utime(tmp_path)
+        remove_topic_files(tmp_path)
         new = create_topic(tmp_path, 5)
         (found,) = client.ask(protocol.MetadataRequest(topics=None), 12).topics
         assert found.topic_id == new

@@ -11,18 +11,10 @@ from typing import Any
 
 import pytest
 from scenarios import CLUSTER
-from standalone import standalone_cluster
+from standalone import SPECULATION, standalone_cluster
 
 SCRIPT = Path(__file__).with_name("flaky_queries.py")
 KINDS = ("functions", "source", "export", "stream")
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.multiplier": "1.1",
-    "spark.speculation.quantile": "0.5",
-    "spark.speculation.minTaskRuntime": "500ms",
-    "spark.executor.cores": "1",
-}
 
 
 def run(**request: Any) -> int:

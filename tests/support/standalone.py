@@ -16,6 +16,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SECONDS = 90
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "500ms",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+}
+"""Settings with which Spark soon starts a second attempt of a slow task, on another host."""
 
 
 @contextlib.contextmanager
