@@ -104,3 +104,22 @@ def test_stream_continues_if_the_topic_id_is_equal_or_unknown(topic_id: str | No
     end = stream.latestOffset(stream.initialOffset(), ALL)
     recreate(tmp_path, topic_id)
     assert values_after(stream, end) == [b"new-3", b"new-4"]
+
+
+def test_stream_continues_if_partition_metadata_cannot_be_accessed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The topic id is compared again as soon as the file can be accessed."""
+    append(tmp_path, [b"old"] * 3, OLD)
+    stream = reader(tmp_path)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    append(tmp_path, [b"more"] * 2, OLD)
+    metadata = tmp_path / "t-0" / "partition.metadata"
+    metadata.unlink()
+    metadata.symlink_to(metadata.name)  # stat() of a circular link fails
+    assert values_after(stream, end) == [b"more"] * 2
+    (line,) = caplog.messages
+    assert f"{metadata} cannot be accessed: Too many levels of symbolic links; until" in line
+    recreate(tmp_path)
+    with pytest.raises(DataLossError, match="t-0: the topic was deleted and created again"):
+        stream.latestOffset(end, ALL)

@@ -78,7 +78,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
         self._log_ends = LogEnds(options.isolation == READ_COMMITTED)
         self._listings = Listings()
-        self._topic_ids = TopicIds()
+        self._topic_ids = TopicIds(self._once)
         # Partitions whose topic was created again. latestOffset() empties this set when it returns the start offsets
         # of the new logs.
         self._recreated: set[Key] = set()

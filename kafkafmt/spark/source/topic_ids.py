@@ -7,7 +7,8 @@ that the log is new, and the stream would skip the first records of the new log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from ...log import PartitionLog
 from ...log.format import files
@@ -20,10 +21,17 @@ class TopicIds:
     """Topic ids of the partitions that a stream reads.
 
     The topic id of a partition is read again only if `partition.metadata` has changed. Partitions
-    in object stores are not checked.
+    in object stores are not checked. If the state of the file cannot be read, the partition is
+    checked in a later call.
+
+    Parameters
+    ----------
+    tell : callable
+        Called with a message for the user if the state of a `partition.metadata` file cannot be read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
         self._known: dict[Key, tuple[files.Stamp, str]] = {}
 
     def recreated(self, logs: Mapping[Key, PartitionLog]) -> list[Key]:
@@ -34,7 +42,7 @@ class TopicIds:
         found = []
         for key, log in logs.items():
             path = log.directory.path / PARTITION_METADATA
-            stamp = None if isinstance(path, UrlPath) else files.stamp(path)
+            stamp = None if isinstance(path, UrlPath) else self._stamp(path)
             known = self._known.get(key)
             if stamp is None or (known is not None and known[0] == stamp):
                 continue
@@ -48,3 +56,15 @@ class TopicIds:
     def accept(self, key: Key) -> None:
         """Forget the earlier topic id of a partition, so that the next call of `recreated` stores the current one."""
         self._known.pop(key, None)
+
+    def _stamp(self, path: Path) -> files.Stamp | None:
+        """Return the state of a `partition.metadata` file, or None if the file does not exist or cannot be accessed."""
+        try:
+            return files.stamp(path)
+        except OSError as error:
+            # Records can still be read. Therefore, the stream does not fail.
+            self._tell(
+                f"{path} cannot be accessed: {error.strerror}; until it can be accessed, "
+                "the stream does not detect that the topic was deleted and created again"
+            )
+            return None
