@@ -183,7 +183,8 @@ class LogDirectory:
         """Open a partition for writing, and create it if it does not exist.
 
         After an unclean shutdown, the partition is recovered: invalid data at its end is truncated
-        (see `LogWriter.cut`), and its indexes are rebuilt.
+        (see `LogWriter.cut`), and its indexes are rebuilt. If a broker was killed while it replaced
+        segments with compacted ones, the replacement is completed, as by a broker that starts.
 
         Parameters
         ----------
@@ -209,7 +210,8 @@ class LogDirectory:
         Raises
         ------
         DamagedLogError
-            Valid batches follow damage, and ``truncate_at_damage`` is False.
+            Valid batches follow damage, and ``truncate_at_damage`` is False. Or a `.log.swap` file,
+            with which a broker was replacing segments, is damaged.
         StructureError
             `topic_id`, or the existing `partition.metadata`, is not valid.
         OSError

@@ -3,7 +3,8 @@
 Kafka's counterparts are ``LogLoader`` and ``LogSegment.recover``. After a clean shutdown, only the
 last segment is read. After an unclean shutdown, all segments from the recovery point are read.
 Invalid data at the end of the log is truncated, and indexes that do not match the batches are
-rebuilt.
+rebuilt. If a broker was killed while it replaced segments, interrupted_swaps.py completes the
+replacement first.
 
 A broker truncates the log at any damage and deletes everything after it. This module truncates the
 log at damage only if the caller requests it, because valid batches may follow the damage.
@@ -35,6 +36,7 @@ from ..reading.plan import plan_segment
 from ..reading.read_limits import ReadLimits
 from .active import SEGMENT_SUFFIXES
 from .index_builder import MAX_SEGMENT_BYTES, SegmentScan, State, read_through
+from .interrupted_swaps import complete_swaps
 
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 _OFFSET = re.compile(r"[0-9]{20}\Z")
@@ -80,8 +82,10 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     Raises
     ------
     DamagedLogError
-        Valid batches follow damage, and `truncate_at_damage` is False.
+        Valid batches follow damage, and `truncate_at_damage` is False. Or a `.log.swap` file, with
+        which a broker was replacing segments, is damaged.
     """
+    complete_swaps(folder)
     bases, whole = _tidy(folder)
     if not bases:
         make_segment(folder, log_start)
