@@ -19,7 +19,7 @@ OverflowError. If the native core runs a function without the GIL, other threads
 call.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
@@ -30,10 +30,12 @@ from .types import (
     BatchTable,
     Buffer,
     ByteArray,
+    EntryT,
     HeaderSpans,
     IndexState,
     IntArray,
     LengthArray,
+    MarkerT,
     ProducerBatch,
     RecordColumns,
     Scan,
@@ -536,19 +538,6 @@ def combine_batches(
         An argument is wrong.
     """
 
-def producer_batches(rows: BatchTable) -> list[ProducerBatch]:
-    """Return the batches of an array of BATCH_DTYPE that change the state of a producer, in order.
-
-    Batches without a producer id are omitted. If none of the other batches is transactional or a
-    control batch, only the last batch of each producer is returned. The earlier batches of a producer
-    do not affect the state after the last batch.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The argument is wrong.
-    """
-
 def transactional_batches(rows: BatchTable) -> list[ProducerBatch]:
     """Return the transactional batches and the control batches of an array of BATCH_DTYPE, in order.
 
@@ -556,6 +545,152 @@ def transactional_batches(rows: BatchTable) -> list[ProducerBatch]:
     ------
     TypeError, ValueError
         The argument is wrong.
+    """
+
+def read_markers(buffer: Buffer, rows: BatchTable, marker_type: type[MarkerT]) -> dict[int, MarkerT] | None:
+    """Read the transaction markers in plain control batches. Return a dict that maps offsets to markers.
+
+    A plain control batch is uncompressed, and has no records or exactly one valid record without
+    headers. The result is None if any control batch is not plain. `RecordReader` can read all control
+    batches.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        The batches.
+    rows : array of BATCH_DTYPE
+        The batch headers. Data batches are ignored.
+    marker_type : type
+        A named tuple with three fields: kind, timestamp in ms, and coordinator epoch. If a marker
+        contains no coordinator epoch, the field is -1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def update_producers(
+    rows: BatchTable,
+    markers: dict[int, MarkerT],
+    entries: dict[int, EntryT],
+    opened: dict[int, int],
+    oldest: list[tuple[int, int]],
+    saved: dict[int, tuple[EntryT | None, int | None]] | None,
+    entry_type: type[EntryT],
+) -> list[tuple[int, int, int, int]]:
+    """Update the states of producers with the next batches of a log.
+
+    Parameters
+    ----------
+    rows : array of BATCH_DTYPE
+        The batch headers, in offset order.
+    markers : dict of int to tuple
+        The markers in the control batches, from `read_markers`.
+    entries : dict of int to tuple
+        The state of each producer, by producer id. It is updated.
+    opened : dict of int to int
+        The first offset of each open transaction, by producer id. It is updated.
+    oldest : list of (int, int)
+        A heap of pairs (first offset, producer id) with all open transactions. It can also contain
+        transactions that have ended. It is updated.
+    saved : dict of int to tuple, or None
+        Receives the previous values in `entries` and `opened` of each producer that changes, unless
+        it already contains the producer. A missing value is None. If `saved` is None, nothing is saved.
+    entry_type : type
+        A named tuple with the fields of an entry in a producer snapshot.
+
+    Returns
+    -------
+    list of (int, int, int, int)
+        The transactions that the markers abort: producer id, first offset, offset of the marker, and
+        last stable offset after the marker.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def end_transactions(
+    rows: BatchTable,
+    markers: dict[int, MarkerT],
+    spans: dict[int, tuple[int, int]],
+    saved: dict[int, tuple[int, int] | None],
+) -> list[tuple[int, int, int, int, int]]:
+    """Return the transactions that the next batches of a log complete.
+
+    Parameters
+    ----------
+    rows : array of BATCH_DTYPE
+        The batch headers, in offset order.
+    markers : dict of int to tuple
+        The markers in the control batches, from `read_markers`.
+    spans : dict of int to (int, int)
+        The first and the last offset of each open transaction, by producer id. It is updated.
+    saved : dict of int to (int, int) or None
+        Receives the previous value in `spans` of each producer that changes, unless it already
+        contains the producer. A missing value is None.
+
+    Returns
+    -------
+    list of (int, int, int, int, int)
+        Producer id, first and last offset of the batches, kind of the marker, and offset of the
+        marker. If `spans` and `rows` contain the marker but no batch of a transaction, its first and
+        last offsets are -1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def walk_transactions(
+    rows: BatchTable,
+    start: int,
+    markers: dict[int, MarkerT],
+    opened: dict[int, int],
+    next_markers: dict[int, int],
+    suspended: Mapping[int, Sequence[object]],
+    last_markers: dict[int, int],
+    aborted: Mapping[int, list[tuple[int, int]]],
+) -> int:
+    """Follow transactions from the row `start` on. Stop at the first batch that the caller must process itself.
+
+    The caller processes a batch in these cases:
+
+    - Its offset is above the offset in `next_markers` for its producer.
+    - It is a transactional control batch without a readable marker.
+    - It contains a marker, and `suspended` contains transactions of its producer.
+
+    Parameters
+    ----------
+    rows : array of BATCH_DTYPE
+        The batch headers, in offset order.
+    start : int
+        The row to begin with.
+    markers : dict of int to tuple
+        The markers in the control batches, from `read_markers`.
+    opened : dict of int to int
+        The first offset of each open transaction, by producer id. It is updated.
+    next_markers : dict of int to int
+        The offset of the next marker of each producer, according to the transaction indexes.
+    suspended : mapping of int to sequence
+        The transactions of each producer whose outcome is unknown.
+    last_markers : dict of int to int
+        Receives the offset of the last marker of each producer.
+    aborted : defaultdict of int to list of (int, int)
+        Receives the first offset and the offset of the marker of each aborted transaction.
+
+    Returns
+    -------
+    int
+        The row of the batch that the caller must process, or the number of rows if there is none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
     """
 
 def offsets_around(

@@ -23,7 +23,8 @@ include "_corelib/batch.pxi"      # scan_batches, scan_file: batch headers into 
 include "_corelib/search.pxi"     # find_batch(es), scan_extents: valid batches in arbitrary bytes
 include "_corelib/resume.pxi"     # resume_after: where reading resumes after a damaged batch
 include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged byte ranges of a buffer
-include "_corelib/runs.pxi"       # summarize_batches, combine_batches, offsets_around, producer_batches, …: many batch headers at once
+include "_corelib/runs.pxi"       # summarize_batches, combine_batches, offsets_around, …: many batch headers at once
+include "_corelib/transactions.pxi" # read_markers, update_producers, end_transactions, walk_transactions
 include "_corelib/index.pxi"      # index_batches, read_index_entries, match_index_entries: the entries of indexes
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns

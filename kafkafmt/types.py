@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +93,12 @@ ProducerBatch = tuple[int, int, int, int, int, int, int]
 The fields are the producer id, the producer epoch, the base offset, the last offset delta, the base
 sequence, the maximum timestamp, and the attributes.
 """
+
+
+MarkerT = TypeVar("MarkerT", bound=tuple[int, int, int])
+"""Type of a transaction marker: kind, timestamp in ms, and coordinator epoch."""
+EntryT = TypeVar("EntryT", bound=tuple[int, int, int, int, int, int, int, int])
+"""Type of the state of a producer, with the fields of an entry in a producer snapshot."""
 
 
 class BatchSummary(NamedTuple):

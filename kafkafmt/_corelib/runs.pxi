@@ -142,30 +142,6 @@ cdef inline tuple fields_of_producer(const Batch* row):
             row.attributes)
 
 
-def producer_batches(rows):
-    cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t n = len(rows), i
-    cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
-    cdef list found = []
-    cdef set known = set()
-    cdef int64_t following = NO_PRODUCER_ID
-    cdef bint only_last = True
-    for i in range(n):
-        if batches[i].producer_id != NO_PRODUCER_ID and batches[i].attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
-            only_last = False
-    for i in range(n - 1, -1, -1):
-        if batches[i].producer_id == NO_PRODUCER_ID or (only_last and batches[i].producer_id == following):
-            continue
-        if only_last:
-            following = batches[i].producer_id
-            if following in known:
-                continue
-            known.add(following)
-        found.append(fields_of_producer(&batches[i]))
-    found.reverse()
-    return found
-
-
 def transactional_batches(rows):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(rows), i

@@ -21,8 +21,9 @@ from .objects import Record, RecordIterator, make_records, make_values
 from .prefix_crcs import crc32_of_rest, crc32c_of_rest
 from .records import decode_plain_batches, decode_records
 from .resume import resume_after
-from .runs import combine_batches, offsets_around, producer_batches, summarize_batches, transactional_batches
+from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
 from .spans import next_spans, spans_outside
+from .transactions import end_transactions, read_markers, update_producers, walk_transactions
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -39,6 +40,7 @@ __all__ = [
     "crc32c_way",
     "decode_plain_batches",
     "decode_records",
+    "end_transactions",
     "find_batch",
     "find_batches",
     "find_spans",
@@ -58,8 +60,8 @@ __all__ = [
     "number_batches",
     "number_buffer",
     "offsets_around",
-    "producer_batches",
     "read_index_entries",
+    "read_markers",
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",
@@ -72,7 +74,9 @@ __all__ = [
     "summarize_batches",
     "total_length",
     "transactional_batches",
+    "update_producers",
     "validate_buffer",
+    "walk_transactions",
     "write_messages",
     "write_offsets",
 ]

@@ -110,13 +110,5 @@ def _fields(rows: BatchTable) -> list[ProducerBatch]:
     return list(zip(*(rows[name].tolist() for name in names), strict=True))
 
 
-def producer_batches(rows: BatchTable) -> list[ProducerBatch]:
-    rows = rows[rows["producer_id"] != NO_PRODUCER_ID]
-    if not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any():
-        _, last = np.unique(rows["producer_id"][::-1], return_index=True)
-        rows = rows[np.sort(len(rows) - 1 - last)]
-    return _fields(rows)
-
-
 def transactional_batches(rows: BatchTable) -> list[ProducerBatch]:
     return _fields(rows[(rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0])

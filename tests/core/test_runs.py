@@ -98,36 +98,3 @@ def test_base_offsets_are_the_first_offsets_by_default(core: ModuleType) -> None
         n = core.combine_batches(table, firsts, False, none, none, runs, none)
         found.append(runs[:, :n].tolist())
     assert found[0] == found[1]
-
-
-def producer_table(chance: Random) -> BatchTable:
-    table = random_table(chance, chance.randrange(8))
-    table["producer_id"] = chance.choices((-1, 3, 4, 2**40), k=len(table))
-    table["producer_epoch"], table["base_sequence"] = chance.choices(range(4), k=len(table)), chance.randrange(9)
-    bits = (0,) if chance.random() < 0.4 else (0, 0x10, 0x20, 0x30, 0x17)
-    table["attributes"] = chance.choices(bits, k=len(table))
-    return table
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_both_cores_find_the_same_batches_of_producers(native: ModuleType, seed: int) -> None:
-    table = producer_table(Random(seed))
-    assert native.producer_batches(table) == _pure.producer_batches(table)
-    assert native.transactional_batches(table) == _pure.transactional_batches(table)
-
-
-def test_only_the_last_batches_are_returned_if_none_is_transactional(core: ModuleType) -> None:
-    table = np.zeros(6, BATCH_DTYPE)
-    table["base_offset"], table["producer_id"] = range(6), [5, 7, 7, -1, 5, 9]
-
-    def offsets() -> list[int]:
-        return [batch[2] for batch in core.producer_batches(table)]
-
-    assert offsets() == [2, 4, 5]
-    assert core.transactional_batches(table) == []
-    table["attributes"][3] = 0x10  # this batch has no producer id
-    assert offsets() == [2, 4, 5]
-    table["attributes"][1] = 0x30
-    assert offsets() == [0, 1, 2, 4, 5]
-    assert [batch[2] for batch in core.transactional_batches(table)] == [1, 3]
-    assert core.producer_batches(table)[1] == (7, 0, 1, 0, 0, 0, 0x30)

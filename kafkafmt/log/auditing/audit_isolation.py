@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..._backend import core
-from ...constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT
+from ...constants import CONTROL_ABORT
 from ...types import BatchTable
 from ..format.producers import Aborted, Marker
 from ..reading.transactions import Transactions
@@ -49,7 +49,8 @@ class IsolationAudit:
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[int, int]] = {}
-        self._ended: list[tuple[int, Ended]] = []
+        self._ended: list[tuple[int, int, int, int, int]] = []
+        """The completed transactions: the producer id, and the fields of `Ended`."""
         self._before: dict[int, tuple[int, int] | None] = {}
         self._ended_before = 0
 
@@ -71,18 +72,15 @@ class IsolationAudit:
                 self._open[producer_id] = span
         self._before = {}
 
-    def add(self, table: BatchTable, markers: dict[int, Marker]) -> None:
-        """Add batches, given as a table of headers. `markers` maps the offset of each control batch to its marker."""
-        for producer_id, _, base, delta, _, _, attributes in core.transactional_batches(table):
-            span = self._open.get(producer_id)
-            self._before.setdefault(producer_id, span)
-            if not attributes & CONTROL_BIT:
-                self._open[producer_id] = (base if span is None else span[0]), base + max(delta, 0)
-                continue
-            marker = markers.get(base)
-            if marker is not None and marker.kind in (CONTROL_ABORT, CONTROL_COMMIT):
-                first, last = self._open.pop(producer_id, (-1, -1))
-                self._ended.append((producer_id, Ended(first, last, marker.kind, base)))
+    def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[tuple[int, int, int, int, int]]:
+        """Add batches, and return the transactions that they complete, as `core.end_transactions` does.
+
+        `table` contains the headers of the batches. `markers` maps the offset of each control batch to
+        its marker.
+        """
+        ended = core.end_transactions(table, markers, self._open, self._before)
+        self._ended += ended
+        return ended
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
         """Yield offset ranges that a broker returns to read_committed consumers but kafkafmt does not, or vice versa.
@@ -95,8 +93,8 @@ class IsolationAudit:
             The entries of all transaction indexes of the partition.
         """
         by_producer: dict[int, list[Ended]] = defaultdict(list)
-        for producer_id, end in self._ended:
-            by_producer[producer_id].append(end)
+        for producer_id, *end in self._ended:
+            by_producer[producer_id].append(Ended(*end))
         borders: dict[int, list[int]] = defaultdict(list)
         for unmarked in ours.unmarked:
             borders[unmarked.producer_id].append(unmarked.last)

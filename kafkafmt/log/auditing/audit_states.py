@@ -165,23 +165,16 @@ class StateAudit:
             self._follow(segment, table, found, markers)
 
     def _follow(self, segment: SegmentFile, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]) -> None:
-        if found.attributes & CONTROL_BIT and markers:
-            for producer_id, _, offset, _, _, _, attributes in core.transactional_batches(table):
-                at = producer_id, offset
-                if (
-                    attributes & CONTROL_BIT
-                    and offset in markers
-                    and markers[offset].kind == CONTROL_ABORT
-                    and at not in self._abort_markers
-                ):
-                    self._abort_markers.add(at)
-                    self._undo.append(partial(self._abort_markers.remove, at))
-        if found.producers and (ended := self._producers.add(table, markers)):
+        if found.producers and (new := self._producers.add(table, markers)):
             aborted = self._aborted[segment.name]
             self._undo.append(partial(aborted.__delitem__, slice(len(aborted), None)))
-            aborted += ended
+            aborted += new
         if found.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
-            self._isolation.add(table, markers)
+            ended = self._isolation.add(table, markers)
+            new_markers = {(producer_id, at) for producer_id, _, _, kind, at in ended if kind == CONTROL_ABORT}
+            if new_markers := new_markers - self._abort_markers:
+                self._abort_markers |= new_markers
+                self._undo.append(partial(self._abort_markers.difference_update, new_markers))
         if self._epochs and not self._agrees_with_epochs(table, found):
             self._check_epochs(segment, table)
 

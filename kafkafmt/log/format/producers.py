@@ -14,16 +14,10 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from ..._backend import core
-from ...constants import (
-    CONTROL_ABORT,
-    CONTROL_BIT,
-    CONTROL_COMMIT,
-    NO_TIMESTAMP,
-    TRANSACTIONAL_BIT,
-)
+from ...constants import CONTROL_BIT
 from ...records import RecordReader
 from ...types import BatchTable, Buffer, byte_view
-from .snapshots import ProducerEntry, sequence_after
+from .snapshots import ProducerEntry
 
 
 class Marker(NamedTuple):
@@ -32,9 +26,9 @@ class Marker(NamedTuple):
     kind: int
     """Control record type: 0 for abort, 1 for commit. Other types do not end a transaction."""
     timestamp: int
-    """Timestamp of the marker, in ms. -1 if it was not read."""
+    """Timestamp of the marker, in ms."""
     coordinator_epoch: int
-    """Epoch of the transaction coordinator. -1 if it was not read."""
+    """Epoch of the transaction coordinator. -1 if the marker does not contain it."""
 
 
 class Aborted(NamedTuple):
@@ -49,6 +43,9 @@ class Aborted(NamedTuple):
     """Last stable offset after the abort marker."""
 
 
+_MARKER_COLUMNS = ("offset", "timestamp", "key_position", "key_length", "value_position", "value_length")
+
+
 def marker_reader(max_batch_bytes: int) -> RecordReader:
     """Create a `RecordReader` for `read_markers`. The reader can be used for many calls."""
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
@@ -58,23 +55,16 @@ def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dic
     """Read the transaction markers in the control batches of a table. Return a dict that maps offsets to markers.
 
     `buffer` contains the batches. Other batches and markers that cannot be read are omitted.
-
-    If the reader does not decode timestamps, all marker timestamps are -1. If the reader does not
-    decode values, all coordinator epochs are -1, because the value of a marker contains this epoch.
     """
+    plain = core.read_markers(buffer, table, Marker)
+    if plain is not None:
+        return plain
     rows = table.compress((table["attributes"] & CONTROL_BIT) != 0)  # faster than table[mask]
     found: dict[int, Marker] = {}
-    for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
-        assert columns.offset is not None
-        assert columns.key_position is not None
-        assert columns.key_length is not None
-        n, data = columns.rows, byte_view(source)
-        timestamps = [NO_TIMESTAMP] * n if columns.timestamp is None else columns.timestamp[:n].tolist()
-        values, sizes = [0] * n, [-1] * n
-        if columns.value_position is not None and columns.value_length is not None:
-            values, sizes = columns.value_position[:n].tolist(), columns.value_length[:n].tolist()
-        keys = columns.offset[:n].tolist(), columns.key_position[:n].tolist(), columns.key_length[:n].tolist()
-        for offset, key, length, timestamp, value, size in zip(*keys, timestamps, values, sizes, strict=True):
+    for source, columns in reader.read(buffer, rows, lambda _, __: None):
+        data = byte_view(source)
+        fields = (getattr(columns, name)[: columns.rows].tolist() for name in _MARKER_COLUMNS)
+        for offset, timestamp, key, length, value, size in zip(*fields, strict=True):
             if length >= 4:
                 kind = int.from_bytes(data[key + 2 : key + 4], "big")
                 epoch = int.from_bytes(data[value + 2 : value + 6], "big", signed=True) if size >= 6 else -1
@@ -170,37 +160,7 @@ class Producers:
             Maps offsets to the markers in the control batches of `table`, as returned by
             `read_markers`.
         """
-        aborted = []
-        for producer_id, epoch, base, delta, sequence, timestamp, attributes in core.producer_batches(table):
-            if self._before is not None and producer_id not in self._before:
-                self._before[producer_id] = self.entries.get(producer_id), self._open.get(producer_id)
-            if attributes & CONTROL_BIT:
-                marker = markers.get(base)
-                if marker is not None and marker.kind in (CONTROL_ABORT, CONTROL_COMMIT):
-                    aborted += self._end(producer_id, epoch, base, marker)
-                continue
-            before = self.entries.get(producer_id)
-            first = self._open.get(producer_id, -1)
-            if attributes & TRANSACTIONAL_BIT and first < 0:
-                first = self._open[producer_id] = base
-                heappush(self._oldest, (base, producer_id))
-            coordinator = -1 if before is None else before.coordinator_epoch
-            last_sequence = sequence_after(sequence, delta) if sequence >= 0 else -1
-            self.entries[producer_id] = ProducerEntry(
-                producer_id, epoch, last_sequence, base + delta, delta, timestamp, coordinator, first
-            )
-        return aborted
-
-    def _end(self, producer_id: int, epoch: int, offset: int, marker: Marker) -> list[Aborted]:
-        entry = self.entries.get(producer_id, ProducerEntry(producer_id, epoch))
-        # If the epoch changes, discard the last sequence number, because sequence numbers restart at 0.
-        if entry.epoch != epoch:
-            entry = ProducerEntry(producer_id, epoch)
-        self.entries[producer_id] = entry._replace(
-            timestamp=marker.timestamp, coordinator_epoch=marker.coordinator_epoch, txn_first_offset=-1
+        aborted = core.update_producers(
+            table, markers, self.entries, self._open, self._oldest, self._before, ProducerEntry
         )
-        first = self._open.pop(producer_id, None)
-        if first is None or marker.kind != CONTROL_ABORT:
-            return []
-        stable = self.first_unstable_offset
-        return [Aborted(producer_id, first, offset, offset + 1 if stable is None else stable)]
+        return [Aborted(*transaction) for transaction in aborted]

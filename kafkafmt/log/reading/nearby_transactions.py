@@ -34,7 +34,7 @@ from ..format import file_view, files
 from ..format.file_view import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import file_name, snapshot_offset_of
-from ..format.producers import read_markers
+from ..format.producers import marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
 from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError, read_batch
 from .index_ranges import ReadCounts, stretch_of
@@ -197,7 +197,7 @@ def outcomes_near(
     if base is None:
         return None
     segments = [s for s in directory.segments if s.base_offset is not None and s.base_offset >= base]
-    outcomes = _Outcomes(RecordReader(("offset", "key"), max_batch_bytes=max_batch_bytes))
+    outcomes = _Outcomes(marker_reader(max_batch_bytes))
     low: int | None = None
     high = base
     try:
@@ -354,7 +354,7 @@ def _open_after(
         return None
     segments = directory.segments[at:]
     position = stretch_of(segments[0], begin, NO_END, counts).start.position if begin > bases[at] else 0
-    reader = RecordReader(("offset", "key"), max_batch_bytes=max_batch_bytes)
+    reader = marker_reader(max_batch_bytes)
     outcomes = _Outcomes(reader, opened_before=dict(known or {}))
     end = bases[-1]
     try:

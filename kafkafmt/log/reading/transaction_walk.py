@@ -35,7 +35,7 @@ from ...types import BatchTable, Buffer
 from ..format import files
 from ..format.file_view import FileView
 from ..format.packed import segment_name_of
-from ..format.producers import Aborted, Marker, read_markers
+from ..format.producers import Aborted, Marker, marker_reader, read_markers
 from .header_walk import MARKER_SIZE
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
@@ -113,7 +113,7 @@ class TransactionWalk:
     def __init__(self, log: ReadableLog) -> None:
         self.log = log
         self.found: Transactions = Transactions()
-        self.reader: RecordReader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
+        self.reader: RecordReader = marker_reader(log.max_batch_bytes)
         self.suspended: dict[int, list[Doubt]] = defaultdict(list)
         self.last_marker: dict[int, int] = {}
         self.next_kind: dict[Doubt, int] = {}
@@ -154,33 +154,51 @@ class TransactionWalk:
 
     def add_with_markers(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
         """Add the next batches like `add`. `markers` maps the offset of each control batch to its marker."""
-        rows = core.transactional_batches(table)
-        if rows and self.entries is None:
+        if self.entries is None:
+            if not core.summarize_batches(table).attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
+                return
             self.entries = IndexEntries(self.log.directory)
-        if self.entries is not None:
-            self.entries.cover(table)
-        if not rows:
-            return
+        entries, found = self.entries, self.found
+        entries.cover(table)
+        row = 0
+        while True:
+            row = core.walk_transactions(
+                table,
+                row,
+                markers,
+                found.open,
+                entries.next_markers,
+                self.suspended,
+                self.last_marker,
+                found.aborted,
+            )
+            if row == len(table):
+                return
+            self._add_batch(table[row : row + 1], markers, file)
+            row += 1
+
+    def _add_batch(self, row: BatchTable, markers: dict[int, Marker], file: str) -> None:
+        """Add one transactional batch or control batch."""
+        ((producer_id, _, base, _, _, _, attributes),) = core.transactional_batches(row)
         assert self.entries is not None
-        open_, next_markers = self.found.open, self.entries.next_markers
-        for producer_id, _, base, _, _, _, attributes in rows:
-            if next_markers.get(producer_id, base) < base:
-                self._end_without_marker(producer_id, base)
-            if not attributes & CONTROL_BIT:
-                open_.setdefault(producer_id, base)
-                continue
-            kind = markers[base].kind if base in markers else None
-            if kind is None and attributes & TRANSACTIONAL_BIT:  # the marker cannot be decoded
-                self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
-            elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
-                first = open_.pop(producer_id, None)
-                self.last_marker[producer_id] = base
-                for doubt in reversed(self.suspended.get(producer_id, ())):
-                    if doubt in self.next_kind:
-                        break
-                    self.next_kind[doubt] = kind
-                if kind == CONTROL_ABORT and first is not None:
-                    self.found.aborted[producer_id].append((first, base))
+        if self.entries.next_markers.get(producer_id, base) < base:
+            self._end_without_marker(producer_id, base)
+        open_ = self.found.open
+        if not attributes & CONTROL_BIT:
+            open_.setdefault(producer_id, base)
+            return
+        kind = markers[base].kind if base in markers else None
+        if kind is None and attributes & TRANSACTIONAL_BIT:  # the marker cannot be decoded
+            self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
+        elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
+            first = open_.pop(producer_id, None)
+            self.last_marker[producer_id] = base
+            for doubt in reversed(self.suspended.get(producer_id, ())):
+                if doubt in self.next_kind:
+                    break
+                self.next_kind[doubt] = kind
+            if kind == CONTROL_ABORT and first is not None:
+                self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
         """If a transaction index lists the producer's open transaction as aborted, treat it as aborted.

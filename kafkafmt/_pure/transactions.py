@@ -1,0 +1,182 @@
+"""Follow producers and transactions from batch to batch. The caller's dicts contain their states."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from ..constants import (
+    CODEC_MASK,
+    CONTROL_ABORT,
+    CONTROL_BIT,
+    CONTROL_COMMIT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_V2,
+    MAX_SEQUENCE,
+    MAX_VARLONG_BYTES,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL_BIT,
+)
+from ..types import BatchTable, Buffer, EntryT, MarkerT
+from .runs import transactional_batches
+from .varint import raw_varint, view_of
+from .walk import as_int64, span, varint
+
+
+def _read_marker(view: memoryview, row: Any) -> tuple[int, int, int] | None:
+    """Read the marker in a plain control batch. Return None if the batch has none.
+
+    Raise IndexError if the batch is not plain. A plain control batch is uncompressed, and has no
+    records or exactly one valid record without headers.
+    """
+    start, size, count = int(row["payload_position"]), int(row["payload_size"]), int(row["count"])
+    attributes, end = int(row["attributes"]), start + size
+    if row["magic"] != MAGIC_V2 or attributes & CODEC_MASK or row["base_offset"] < 0 or row["last_offset_delta"] < 0:
+        raise IndexError
+    if not 0 <= start <= end <= len(view) or count not in (0, 1):
+        raise IndexError
+    if not count:
+        return None
+    length, p = varint(view, start, end)
+    if length < 1 or length != end - p:
+        raise IndexError
+    raw, p = raw_varint(view, p + 1, end, MAX_VARLONG_BYTES)  # skip the record's attributes, which are unused
+    delta, p = varint(view, p, end)
+    (key, key_length), p = span(view, p, end)
+    (value, value_length), p = span(view, p, end)
+    if delta != 0 or end - p != 1 or view[p] != 0:  # the last byte is the number of headers
+        raise IndexError
+    if key_length < 4:
+        return None
+    timestamp = int(row["max_timestamp"])
+    if not attributes & LOG_APPEND_TIME_BIT:
+        timestamp = as_int64(int(row["base_timestamp"]) + ((raw >> 1) ^ -(raw & 1)))
+    epoch = int.from_bytes(view[value + 2 : value + 6], "big", signed=True) if value_length >= 6 else -1
+    return int.from_bytes(view[key + 2 : key + 4], "big"), timestamp, epoch
+
+
+def read_markers(buffer: Buffer, rows: BatchTable, marker_type: type[MarkerT]) -> dict[int, MarkerT] | None:
+    view = view_of(buffer)
+    found: dict[int, MarkerT] = {}
+    for row in rows[(rows["attributes"] & CONTROL_BIT) != 0]:
+        try:
+            marker = _read_marker(view, row)
+        except IndexError:
+            return None
+        if marker is not None:
+            found.setdefault(int(row["base_offset"]), tuple.__new__(marker_type, marker))
+    return found
+
+
+def _oldest_open(opened: dict[int, int], oldest: list[tuple[int, int]]) -> int | None:
+    """Return the first offset of the oldest open transaction, or None. Remove ended transactions from the heap."""
+    while oldest and opened.get(oldest[0][1]) != oldest[0][0]:
+        heappop(oldest)
+    return oldest[0][0] if oldest else None
+
+
+def update_producers(
+    rows: BatchTable,
+    markers: dict[int, MarkerT],
+    entries: dict[int, EntryT],
+    opened: dict[int, int],
+    oldest: list[tuple[int, int]],
+    saved: dict[int, tuple[EntryT | None, int | None]] | None,
+    entry_type: type[EntryT],
+) -> list[tuple[int, int, int, int]]:
+    aborted = []
+    names = (
+        "producer_id",
+        "producer_epoch",
+        "base_offset",
+        "last_offset_delta",
+        "base_sequence",
+        "max_timestamp",
+        "attributes",
+    )
+    batches = rows[rows["producer_id"] != NO_PRODUCER_ID]
+    for producer_id, epoch, base, delta, sequence, timestamp, attributes in zip(
+        *(batches[name].tolist() for name in names), strict=True
+    ):
+        entry = entries.get(producer_id)
+        if saved is not None and producer_id not in saved:
+            saved[producer_id] = entry, opened.get(producer_id)
+        if attributes & CONTROL_BIT:
+            marker = markers.get(base)
+            if marker is None or marker[0] not in (CONTROL_ABORT, CONTROL_COMMIT):
+                continue
+            # If the epoch changes, discard the last sequence number, because sequence numbers restart at 0.
+            kept = (-1, -1, 0) if entry is None or entry[1] != epoch else entry[2:5]
+            entries[producer_id] = tuple.__new__(entry_type, (producer_id, epoch, *kept, marker[1], marker[2], -1))
+            first = opened.pop(producer_id, None)
+            if first is not None and marker[0] == CONTROL_ABORT:
+                stable = _oldest_open(opened, oldest)
+                aborted.append((producer_id, first, base, base + 1 if stable is None else stable))
+            continue
+        first = opened.get(producer_id)
+        if attributes & TRANSACTIONAL_BIT and (first is None or first < 0):
+            first = opened[producer_id] = base
+            heappush(oldest, (base, producer_id))
+        last_sequence = (sequence + delta) % (MAX_SEQUENCE + 1) if sequence >= 0 else -1
+        coordinator = -1 if entry is None else entry[6]
+        first = -1 if first is None else first
+        entries[producer_id] = tuple.__new__(
+            entry_type, (producer_id, epoch, last_sequence, base + delta, delta, timestamp, coordinator, first)
+        )
+    return aborted
+
+
+def end_transactions(
+    rows: BatchTable,
+    markers: dict[int, MarkerT],
+    spans: dict[int, tuple[int, int]],
+    saved: dict[int, tuple[int, int] | None],
+) -> list[tuple[int, int, int, int, int]]:
+    ended = []
+    for producer_id, _, base, delta, _, _, attributes in transactional_batches(rows):
+        span = spans.get(producer_id)
+        saved.setdefault(producer_id, span)
+        if not attributes & CONTROL_BIT:
+            spans[producer_id] = (base if span is None else span[0]), base + max(delta, 0)
+            continue
+        marker = markers.get(base)
+        if marker is not None and marker[0] in (CONTROL_ABORT, CONTROL_COMMIT):
+            first, last = spans.pop(producer_id, (-1, -1))
+            ended.append((producer_id, first, last, marker[0], base))
+    return ended
+
+
+def walk_transactions(
+    rows: BatchTable,
+    start: int,
+    markers: dict[int, MarkerT],
+    opened: dict[int, int],
+    next_markers: dict[int, int],
+    suspended: Any,
+    last_markers: dict[int, int],
+    aborted: Any,
+) -> int:
+    indexes = np.flatnonzero(rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT))
+    indexes = indexes[indexes >= start]
+    for i, (producer_id, _, base, _, _, _, attributes) in zip(
+        indexes.tolist(), transactional_batches(rows[start:]), strict=True
+    ):
+        if next_markers.get(producer_id, base) < base:
+            return int(i)
+        if not attributes & CONTROL_BIT:
+            opened.setdefault(producer_id, base)
+            continue
+        marker = markers.get(base)
+        if marker is None and attributes & TRANSACTIONAL_BIT:
+            return int(i)
+        if marker is None or marker[0] not in (CONTROL_ABORT, CONTROL_COMMIT):
+            continue
+        if suspended.get(producer_id):
+            return int(i)
+        first = opened.pop(producer_id, None)
+        last_markers[producer_id] = base
+        if marker[0] == CONTROL_ABORT and first is not None:
+            aborted[producer_id].append((first, base))
+    return len(rows)

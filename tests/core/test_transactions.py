@@ -1,0 +1,160 @@
+"""Compare how both cores read transaction markers, and how they follow producers and transactions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from copy import deepcopy
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from building import control_batch, mutate, simple_batch
+from random_tables import random_table
+
+from kafkafmt import _pure
+from kafkafmt.log.format.producers import Marker, marker_reader, read_markers
+from kafkafmt.log.format.snapshots import ProducerEntry
+from kafkafmt.types import BATCH_DTYPE, BatchTable
+
+PRODUCERS = (-1, 3, 4, 2**40)
+
+
+def producer_table(chance: Random) -> BatchTable:
+    table = random_table(chance, chance.randrange(12))
+    table["producer_id"] = chance.choices(PRODUCERS, k=len(table))
+    table["producer_epoch"], table["base_sequence"] = chance.choices(range(3), k=len(table)), chance.randrange(-1, 9)
+    bits = (0,) if chance.random() < 0.2 else (0, 0x10, 0x10, 0x20, 0x30, 0x17)
+    table["attributes"] = chance.choices(bits, k=len(table))
+    return table
+
+
+def random_markers(chance: Random, table: BatchTable) -> dict[int, Marker]:
+    offsets = table["base_offset"].tolist()
+    return {
+        o: Marker(chance.randrange(3), chance.randrange(99), chance.randrange(9))
+        for o in offsets
+        if chance.random() < 0.8
+    }
+
+
+def random_states(chance: Random) -> tuple[dict[int, ProducerEntry], dict[int, int], list[tuple[int, int]]]:
+    known = chance.sample(PRODUCERS[1:], chance.randrange(4))
+    opened = {producer: chance.choice((0, 5, 900)) for producer in known if chance.random() < 0.5}
+    entries = {
+        producer: ProducerEntry(producer, chance.randrange(3), 4, 9, 1, 7, chance.randrange(3)) for producer in known
+    }
+    return entries, opened, sorted((first, producer) for producer, first in opened.items())
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_both_cores_update_producers_alike(native: ModuleType, seed: int) -> None:
+    chance = Random(seed)
+    states: list[Any] = [(*random_states(chance), chance.choice((None, {})))]
+    states.append(deepcopy(states[0]))
+    for _ in range(3):
+        table = producer_table(chance)
+        markers = random_markers(chance, table)
+        aborted = [
+            core.update_producers(table, markers, *state, ProducerEntry)
+            for core, state in zip((native, _pure), states, strict=True)
+        ]
+        assert aborted[0] == aborted[1]
+        assert states[0] == states[1]
+    assert all(type(entry) is ProducerEntry for state in states for entry in state[0].values())
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_both_cores_end_and_walk_transactions_alike(native: ModuleType, seed: int) -> None:
+    chance = Random(seed)
+    spans = {producer: (1, 2) for producer in PRODUCERS if chance.random() < 0.3}
+    opened = {producer: 1 for producer in PRODUCERS if chance.random() < 0.3}
+    following = {producer: chance.choice((3, 99)) for producer in PRODUCERS if chance.random() < 0.3}
+    suspended = {producer: ["a doubt"] for producer in PRODUCERS if chance.random() < 0.1}
+    states = []
+    for core in (native, _pure):
+        again, seen = Random(seed), []
+        own_spans, own_opened = dict(spans), dict(opened)
+        saved: dict[int, tuple[int, int] | None] = {}
+        last: dict[int, int] = {}
+        aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for _ in range(3):
+            table = producer_table(again)
+            markers = random_markers(again, table)
+            seen.append(core.end_transactions(table, markers, own_spans, saved))
+            start = again.randrange(len(table) + 1)
+            seen.append(core.walk_transactions(table, start, markers, own_opened, following, suspended, last, aborted))
+        states.append((seen, own_spans, saved, own_opened, last, aborted))
+    assert states[0] == states[1]
+
+
+def control_batches(chance: Random) -> tuple[bytes, BatchTable]:
+    """Return a buffer of data batches and control batches, and a table of their headers. Some batches are changed."""
+    data, starts = b"", []
+    for offset in range(chance.randrange(1, 6)):
+        batch = control_batch(chance.randrange(3), base_offset=offset, coordinator_epoch=chance.randrange(9))
+        if chance.random() < 0.2:
+            batch = simple_batch([b"v"], offset)
+        if chance.random() < 0.5:
+            at = chance.randrange(57, len(batch))
+            batch = mutate(batch, at, bytes([batch[at] ^ 1 << chance.randrange(8)]))
+        starts.append(len(data))
+        data += batch
+    table = np.zeros(len(starts), BATCH_DTYPE)
+    found = _pure.scan_batches(data, table, 0, None, False)
+    return data, table[: found.count]
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_markers_are_those_that_the_record_reader_decodes(native: ModuleType, seed: int) -> None:
+    chance = Random(seed)
+    data, table = control_batches(chance)
+    for _ in range(chance.randrange(3)):
+        row, name = (
+            chance.randrange(len(table)),
+            chance.choice(("count", "last_offset_delta", "payload_size", "attributes")),
+        )
+        table[name][row] = chance.choice((0, 1, 2, 17, 0x20, 0x28, 0x21))
+    found = native.read_markers(data, table, Marker)
+    assert found == _pure.read_markers(data, table, Marker)
+    if found is not None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("kafkafmt.log.format.producers.core.read_markers", lambda *_: None)
+            assert found == read_markers(marker_reader(10**6), data, table)
+
+
+def test_plain_markers_are_read(core: ModuleType) -> None:
+    data = control_batch(1, base_offset=3, coordinator_epoch=7)
+    table = np.zeros(1, BATCH_DTYPE)
+    assert core.scan_batches(data, table).count == 1
+    assert core.read_markers(data, table, Marker) == {3: Marker(1, 1_700_000_000_000, 7)}
+    table["payload_size"] -= 1
+    assert core.read_markers(data, table, Marker) is None
+    table["payload_position"] = 2**62
+    assert core.read_markers(data, table, Marker) is None
+
+
+def test_an_ended_transaction_no_longer_limits_the_last_stable_offset(core: ModuleType) -> None:
+    table = np.zeros(4, BATCH_DTYPE)
+    table["base_offset"], table["producer_id"], table["attributes"] = range(4), [8, 9, 8, 9], [0x10, 0x10, 0x30, 0x30]
+    states: tuple[dict[int, ProducerEntry], dict[int, int], list[tuple[int, int]]] = {}, {}, []
+    markers = {2: Marker(0, 50, 6), 3: Marker(0, 51, 6)}
+    assert core.update_producers(table, markers, *states, None, ProducerEntry) == [(8, 0, 2, 1), (9, 1, 3, 4)]
+    assert states[0][8] == ProducerEntry(8, 0, 0, 0, 0, 50, 6, -1)
+    assert not states[1]
+
+
+@pytest.mark.parametrize("name", ["update_producers", "end_transactions", "walk_transactions"])
+def test_wrong_arguments_are_refused(native: ModuleType, name: str) -> None:
+    table = np.zeros(1, BATCH_DTYPE)
+    rest: dict[str, tuple[Any, ...]] = {
+        "update_producers": ({}, {}, [], None, ProducerEntry),
+        "end_transactions": ({}, {}),
+        "walk_transactions": ({}, {}, {}, {}, {}),
+    }
+    start = (0,) if name == "walk_transactions" else ()
+    with pytest.raises(TypeError):
+        getattr(native, name)(table, *start, None, *rest[name])
+    with pytest.raises((TypeError, ValueError)):
+        getattr(native, name)(np.zeros(1, np.int64), *start, {}, *rest[name])
