@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -123,3 +124,12 @@ def test_stream_continues_if_partition_metadata_cannot_be_accessed(
     recreate(tmp_path)
     with pytest.raises(DataLossError, match="t-0: the topic was deleted and created again"):
         stream.latestOffset(end, ALL)
+
+
+def test_stream_reader_is_sent_to_executors_after_planning(tmp_path: Path) -> None:
+    append(tmp_path, [b"old"], OLD)
+    stream = reader(tmp_path)
+    start = stream.initialOffset()
+    parts = stream.partitions(start, stream.latestOffset(start, ALL))
+    copy = cloudpickle.loads(cloudpickle.dumps(stream))  # type: ignore[no-untyped-call]
+    assert [row["value"] for part in parts for rows in copy.read(part) for row in rows.to_pylist()] == [b"old"]

@@ -78,7 +78,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
         self._log_ends = LogEnds(options.isolation == READ_COMMITTED)
         self._listings = Listings()
-        self._topic_ids = TopicIds(self._once)
+        self._topic_ids = TopicIds()
         # Partitions whose topic was created again. latestOffset() empties this set when it returns the start offsets
         # of the new logs.
         self._recreated: set[Key] = set()
@@ -205,7 +205,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         ]
         for key in shorter:
             self._log_ends.forget(key)
-        if missing or shorter or self._topic_ids.recreated(logs):
+        if missing or shorter or self._topic_ids.recreated(logs, self._once):
             return self._logs(begin, self._gone)
         for log in logs.values():
             log.tell = self._gone
@@ -240,7 +240,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if options.min_partitions is not None or options.max_records_per_partition is not None:
             limits = replace(limits, run_bytes=min(limits.run_bytes, RUN_BYTES))
         logs = {p.key: PartitionLog(p, limits, tell=tell) for p in chosen}
-        for key in self._topic_ids.recreated(logs):
+        for key in self._topic_ids.recreated(logs, self._once):
             self._start_again(key, begin.get(key, 0))
         return logs
 

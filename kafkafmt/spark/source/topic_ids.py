@@ -23,26 +23,21 @@ class TopicIds:
     The topic id of a partition is read again only if `partition.metadata` has changed. Partitions
     in object stores are not checked. If the state of the file cannot be read, the partition is
     checked in a later call.
-
-    Parameters
-    ----------
-    tell : callable
-        Called with a message for the user if the state of a `partition.metadata` file cannot be read.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self) -> None:
         self._known: dict[Key, tuple[files.Stamp, str]] = {}
 
-    def recreated(self, logs: Mapping[Key, PartitionLog]) -> list[Key]:
+    def recreated(self, logs: Mapping[Key, PartitionLog], tell: Callable[[str], None]) -> list[Key]:
         """Return the partitions whose topic id differs from the one at an earlier call.
 
-        A partition is returned by every call until `accept` is called for it.
+        A partition is returned by every call until `accept` is called for it. `tell` is called with
+        a message for the user if the state of a `partition.metadata` file cannot be read.
         """
         found = []
         for key, log in logs.items():
             path = log.directory.path / PARTITION_METADATA
-            stamp = None if isinstance(path, UrlPath) else self._stamp(path)
+            stamp = None if isinstance(path, UrlPath) else _stamp(path, tell)
             known = self._known.get(key)
             if stamp is None or (known is not None and known[0] == stamp):
                 continue
@@ -57,14 +52,15 @@ class TopicIds:
         """Forget the earlier topic id of a partition, so that the next call of `recreated` stores the current one."""
         self._known.pop(key, None)
 
-    def _stamp(self, path: Path) -> files.Stamp | None:
-        """Return the state of a `partition.metadata` file, or None if the file does not exist or cannot be accessed."""
-        try:
-            return files.stamp(path)
-        except OSError as error:
-            # Records can still be read. Therefore, the stream does not fail.
-            self._tell(
-                f"{path} cannot be accessed: {error.strerror}; until it can be accessed, "
-                "the stream does not detect that the topic was deleted and created again"
-            )
-            return None
+
+def _stamp(path: Path, tell: Callable[[str], None]) -> files.Stamp | None:
+    """Return the state of a `partition.metadata` file, or None if the file does not exist or cannot be accessed."""
+    try:
+        return files.stamp(path)
+    except OSError as error:
+        # Records can still be read. Therefore, the stream does not fail.
+        tell(
+            f"{path} cannot be accessed: {error.strerror}; until it can be accessed, "
+            "the stream does not detect that the topic was deleted and created again"
+        )
+        return None
