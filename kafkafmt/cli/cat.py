@@ -19,11 +19,11 @@ from .._backend import core
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from ..log.auditing.run import error_text
 from ..log.reading.byte_pattern import BytePattern
+from ..log.reading.damage_callbacks import OnDamage
 from ..log.reading.find import Conditions, HeaderEquals, matching
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
 from ..log.reading.json_path import JsonEquals
-from ..log.reading.partition import OnDamage
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..log.reading.selection import select_partitions

@@ -52,7 +52,7 @@ class TransactionState:
         """Offset before which every transaction is committed or aborted, according to `_log`."""
         self._walk = TransactionWalk(log)
         self._known: dict[int, Transactions] = {}
-        for part in log.parts(self._decided, end, self._walk.damage) if self._decided < end else ():
+        for part in log.parts(self._decided, end, self._walk, grouped=True) if self._decided < end else ():
             table = part.table[(part.table["base_offset"] >= self._decided) & (part.table["base_offset"] < end)]
             self._walk.add(part.buffer, table, part.plan.segment.name)
         settle_hidden(self._walk)

@@ -9,9 +9,9 @@ from .. import arguments
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, PartitionDir, PartitionLog
+from ..log.reading.damage_callbacks import OnDamage
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers
-from ..log.reading.partition import OnDamage
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Time, offset_bound
 from ..log.reading.sendfile import HasFileno, Sent, send

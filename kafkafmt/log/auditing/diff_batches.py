@@ -17,9 +17,10 @@ import numpy as np
 
 from ...constants import MAGIC_V2
 from ...types import BatchTable, IntArray, last_offsets
+from ..reading.damage_callbacks import BatchDamage
 from ..reading.models import Damage
 from ..reading.offset_interval import OffsetInterval
-from ..reading.partition import BatchDamage, PartitionLog
+from ..reading.partition import PartitionLog
 from .diff_report import BYTES, DAMAGED, LEADER_EPOCH, MISSING, RECORDS, Span
 
 MOST_SPANS = 10_000

@@ -20,9 +20,10 @@ from ...constants import MAGIC_V2, MAX_OFFSET, NO_END
 from ...types import IntArray
 from ..format.checkpoints import HIGH_WATERMARKS
 from ..format.leader_epochs import Epochs, common_end, joined_epochs, trusted_epochs
+from ..reading.damage_callbacks import BatchDamage
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage
-from ..reading.partition import BatchDamage, PartitionLog
+from ..reading.partition import PartitionLog
 from .salvage_pieces import holes_of, offsets_of
 
 HEADER = np.dtype(

@@ -15,11 +15,12 @@ from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...types import BATCH_DTYPE, RecordColumns
 from ..format.file_view import FileView
+from ..reading.damage_callbacks import BatchDamage, OnDamage
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage, Finding
 from ..reading.offset_interval import OffsetInterval
 from ..reading.part import Part
-from ..reading.partition import BatchDamage, OnDamage, PartitionLog
+from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.parts import UNKNOWN_COUNT, RunColumns
 from ..reading.parts import Run as Extent

@@ -7,7 +7,6 @@ that `see` has collected is used. Otherwise, this data is discarded, and the bat
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, last_offset
 from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.events import Events
 from ..reading.part_builder import TABLE_ROWS
@@ -74,6 +73,10 @@ class VerifyPass:
         """Number of batches in `_waiting`."""
         self._flushed = False
         """Whether batches of the current segment were processed before all its batches were seen."""
+        self._end: int | None = 0
+        """File position after the processed batches of the current segment. None if other bytes are between them."""
+        self._walked = 0
+        """Offset after the batches of the current segment that were added to the transactions."""
 
     def begin(self, segment: SegmentFile) -> None:
         """Start a new segment."""
@@ -82,6 +85,8 @@ class VerifyPass:
         self._batches = self.records = 0
         self._waiting, self._waits = [], 0
         self._flushed = False
+        self._end, self._walked = 0, 0
+        self._transactional = False
         self._readable = True
 
     def see(self, position: int, buffer: Buffer, rows: BatchTable, found: BatchSummary) -> None:
@@ -112,6 +117,7 @@ class VerifyPass:
         if self._waits + len(rows) > TABLE_ROWS:
             self._flush()
             self._flushed = True
+        self._transactional = self._transactional or bool(found.attributes & TRANSACTIONAL_BIT)
         self._waits += len(rows)
         # Copying a small table as bytes is ten times as fast as `rows.copy()`, which copies each field separately.
         self._waiting.append(_Seen(position, np.frombuffer(rows.tobytes(), BATCH_DTYPE), found, markers))
@@ -120,13 +126,27 @@ class VerifyPass:
         self._readable = False
 
     def _flush(self, transactions: bool = True) -> None:
-        """Process the batches that `see` has collected. If `transactions` is False, ignore transactions."""
+        """Process the batches that `see` has collected.
+
+        Batches are added to the transactions only up to the first gap between batches in the file,
+        because damage in the gap may contain markers. If `transactions` is False, none are added.
+        """
         for seen in self._waiting:
             if self.audit is not None:
                 self.audit.add(self._segment, seen.position, seen.rows, seen.found, seen.markers)
-            if transactions and self._walk is not None and self._affects_transactions(seen):
-                self._walk.add_with_markers(seen.rows, seen.markers, self._segment.name)
+            if transactions and self._follows(seen):
+                if self._walk is not None and self._affects_transactions(seen):
+                    self._walk.add_rows(seen.rows, seen.markers, self._segment.name)
+                self._walked = last_offset(seen.rows[-1]) + 1
         self._waiting, self._waits = [], 0
+
+    def _follows(self, seen: _Seen) -> bool:
+        """Return whether the batches directly follow the processed batches of the segment, and each other."""
+        first, last = seen.rows[0], seen.rows[-1]
+        size = int(last["position"]) + int(last["size"]) - int(first["position"])
+        adjacent = self._end == seen.position + int(first["position"]) and size == int(seen.rows["size"].sum())
+        self._end = seen.position + int(last["position"]) + int(last["size"]) if adjacent else None
+        return adjacent
 
     def _affects_transactions(self, seen: _Seen) -> bool:
         known = self._walk is not None and self._walk.entries is not None
@@ -141,7 +161,7 @@ class VerifyPass:
         runs = RunColumns.of(plan.extents)
         positions = runs.position.tolist()
         if self._readable and sum(runs.batches.tolist()) == self._batches and positions == sorted(positions):
-            divided = len(plan.damaged) > 0 or len(runs) > 1
+            divided = len(plan.damaged) > 0 or len(runs) > 1 or self._end is None
             if divided:
                 self._walk_around_damage(plan)
             self._flush(transactions=not divided)
@@ -154,27 +174,22 @@ class VerifyPass:
         return False
 
     def _walk_around_damage(self, plan: SegmentPlan) -> None:
-        """Add the collected batches and the damage of the segment to the transactions, in offset order.
+        """Add the batches and the damage of the segment to the transactions, in offset order.
 
-        This is possible only if `see` was called at most once for the segment. Otherwise, discard the
-        transactions.
+        If some batches are no longer in memory, read the batches after `_walked` again.
         """
-        walk = self._walk
-        if walk is None or self._flushed or len(self._waiting) > 1:
-            self._walk = None
+        walk, name = self._walk, self._segment.name
+        if walk is None or not (walk.found.open or walk.entries is not None or self._transactional):
             return
-        if not walk.found.open and not any(map(self._affects_transactions, self._waiting)):
+        events = Events(plan, 0, NO_END)
+        if not self._flushed:
+            walk.begin(events)
+            for seen in self._waiting:
+                walk.add_rows(seen.rows, seen.markers, name)
+            walk.end(name)
             return
-        events, before, start = Events(plan, 0, NO_END), 0, 0
-        counts, damaged = events.extents.columns.batches.tolist(), iter(events.damaged)
-        for count, following in zip(counts, events.damage_before, strict=False):
-            for damage in islice(damaged, following - before):
-                walk.damage(damage)
-            (seen,) = self._waiting
-            walk.add_with_markers(seen.rows[start : start + count], seen.markers, self._segment.name)
-            before, start = following, start + count
-        for damage in damaged:
-            walk.damage(damage)
+        for part in self.log.segment_parts(events, self._walked, NO_END, walk, grouped=True):
+            walk.add(part.buffer, part.table[part.table["base_offset"] >= self._walked], name)
 
     def _follow(self, plan: SegmentPlan) -> None:
         """Stop collecting transactions if the previous segment is missing, because it may have contained markers."""

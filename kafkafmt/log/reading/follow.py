@@ -25,8 +25,9 @@ from ...records import Chunk
 from ...types import COLUMNS, BatchTable, Buffer, last_offset, last_offsets
 from ..format import files
 from ..format.file_view import FileView
+from .damage_callbacks import OnDamage
 from .discovery import NoLogError, discover
-from .partition import OnDamage, PartitionLog
+from .partition import PartitionLog
 from .partition_dir import PartitionDir, SegmentFile
 from .plan import UNREADABLE
 from .read_limits import DEFAULT_LIMITS, ReadLimits
@@ -265,7 +266,7 @@ class Follower:
             self._tell(f"{self.name}: {span} were written after higher offsets and are not delivered while following")
         if plan.next_offset is not None and plan.next_offset > self._end:
             if self._selection.committed:
-                for part in self.log.parts(self._end, plan.next_offset, self._walk.damage):
+                for part in self.log.parts(self._end, plan.next_offset, self._walk, grouped=True):
                     self._walk.add(part.buffer, part.table[part.table["base_offset"] >= self._end], segment.name)
             self._end = plan.next_offset
             self._position = self._seen_of(segment)

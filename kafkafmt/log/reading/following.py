@@ -9,8 +9,8 @@ from typing import Any
 
 from ...paths import Location, input_path
 from ..format import files
+from .damage_callbacks import OnDamage
 from .follow import Follower
-from .partition import OnDamage
 from .partition_dir import PartitionDir
 from .patterns import matching
 

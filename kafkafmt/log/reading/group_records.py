@@ -15,7 +15,8 @@ from ...constants import CONTROL_BIT, NO_END, READ_COMMITTED
 from ...errors import KafkaFormatError
 from ...internal_topics.decode import read_coordinator_record
 from ...text import counted
-from .partition import OnDamage, PartitionLog
+from .damage_callbacks import OnDamage
+from .partition import PartitionLog
 from .record_selection import Selection
 from .transactions import Transactions
 

@@ -19,6 +19,7 @@ from ..format import file_view
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from ..format.unreadable import named
+from .damage_callbacks import BatchDamage, EventDamage, OnDamage
 from .events import Events
 from .index_ranges import Stretch, stretch_of
 from .missing import changed
@@ -36,30 +37,6 @@ from .segment_walker import Walker
 from .single_pass import SinglePass, UnconfirmedError, add_run
 from .transaction_walk import find_transactions
 from .transactions import Transactions
-
-OnDamage = Callable[[Damage], None]
-
-
-class BatchDamage:
-    """Callback that collects only damage which is not listed in a segment plan (`SegmentPlan`).
-
-    A segment plan does not list damaged records in batches with a matching CRC. It also does not
-    list damage that occurred after the plan was created. Pass a `BatchDamage` object as `on_damage`
-    if the damage in the plans is reported separately.
-
-    Attributes
-    ----------
-    found : list of Damage
-        Descriptions of the damage.
-    """
-
-    def __init__(self) -> None:
-        self.found: list[Damage] = []
-
-    def __call__(self, damage: Damage) -> None:
-        """Add a description of damage to `found`."""
-        self.found.append(damage)
-
 
 FEW_EXTENTS = 4
 """Maximum number of ranges of valid batches in a segment for which all ranges are read separately."""
@@ -169,9 +146,10 @@ class PartitionLog(PlannedLog):
         """Yield the batches that contain offsets in [start, end), in offset order, as `Part` objects.
 
         `on_damage` is called with a description of each damaged byte range. If `on_damage` is None,
-        damage raises DamagedLogError. If `grouped` is True, one `Part` can contain batches from
-        both sides of a damaged byte range, and batches below `start`. The damage is then reported
-        after the `Part` was yielded. If `headers_only` is True, the buffer of a `Part` can be
+        damage raises DamagedLogError. If it is an `EventDamage` object, it gets the damage of a planned
+        segment before the batches. If `grouped` is True, one `Part` can contain batches from both
+        sides of a damaged byte range, and batches below `start`. The damage is then reported after
+        the `Part` was yielded. If `headers_only` is True, the buffer of a `Part` can be
         empty, and larger byte ranges are checked at once.
         """
         for segment in self._opened_ahead(start, end):
@@ -189,7 +167,7 @@ class PartitionLog(PlannedLog):
                 yield from self._remaining_parts(plan, rest, start, first, end, on_damage, grouped)
             else:
                 events = self.events_of(segment, start, end)
-                yield from self._segment_parts(events, start, end, on_damage, grouped)
+                yield from self.segment_parts(events, start, end, on_damage, grouped)
 
     def _opened_ahead(self, start: int, end: int) -> Iterator[SegmentFile]:
         """Yield the segments to read. If they have URLs, open each segment in advance, in the background."""
@@ -267,17 +245,34 @@ class PartitionLog(PlannedLog):
             late = rest.late(plan, start, end)
             self._damage_of(late, 0, len(late), on_damage)
         events = Events(rest.of(plan), start, end)
-        for part in self._segment_parts(events, first, end, on_damage, grouped):
+        for part in self.segment_parts(events, first, end, on_damage, grouped):
             trimmed, lost = rest.trimmed(part)
             self._damage_of(lost, 0, len(lost), on_damage)
             if trimmed is not None:
                 yield trimmed
 
-    def _segment_parts(
+    def segment_parts(
         self, events: Events, start: int, end: int, on_damage: OnDamage | None, grouped: bool
     ) -> Iterator[Part]:
-        """Yield the batches of one segment, according to its plan."""
-        plan, extents, damaged, before = events.plan, events.extents, events.damaged, events.damage_before
+        """Yield the batches of one segment like `parts`. `events` contains the ranges to read."""
+        if isinstance(on_damage, EventDamage):
+            on_damage.begin(events)
+            yield from self._event_parts(events, (), start, end, on_damage, grouped)
+            on_damage.end(events.plan.segment.name)
+        else:
+            yield from self._event_parts(events, events.damaged, start, end, on_damage, grouped)
+
+    def _event_parts(
+        self,
+        events: Events,
+        damaged: Sequence[Damage],
+        start: int,
+        end: int,
+        on_damage: OnDamage | None,
+        grouped: bool,
+    ) -> Iterator[Part]:
+        """Yield the batches in `events`. Report the damage in `damaged`, which is empty or equal to `events.damaged`."""
+        plan, extents, before = events.plan, events.extents, events.damage_before
         view: FileView | None = None
         group: GroupReader | None = None
         try:

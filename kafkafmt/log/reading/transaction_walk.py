@@ -19,8 +19,10 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from ..._backend import core
 from ...constants import (
@@ -33,10 +35,11 @@ from ...constants import (
 from ...records import RecordReader
 from ...types import BatchTable, Buffer
 from ..format import files
-from ..format.file_view import FileView
 from ..format.packed import segment_name_of
 from ..format.producers import Aborted, Marker, marker_reader, read_markers
-from .header_walk import MARKER_SIZE
+from .damage_callbacks import EventDamage
+from .events import Events
+from .hidden_markers import HidingPlaces, can_hide_markers
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
@@ -54,7 +57,11 @@ class Batches(Protocol):
 
     @property
     def extent(self) -> Run:
-        """The range of adjacent valid batches to which the batches in the buffer belong."""
+        """The range of adjacent valid batches to which the batches in the buffer belong, or the last one of several."""
+
+    @property
+    def group(self) -> Sequence[Run]:
+        """The ranges to which the batches belong, if there are several."""
 
     @property
     def buffer(self) -> Any:
@@ -95,11 +102,13 @@ class ReadableLog(Protocol):
     def plan(self, segment: SegmentFile) -> SegmentPlan:
         """Return the plan of a segment, which lists its valid batches and its damage."""
 
-    def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]:
-        """Yield the batches that contain offsets in [start, end). Call `on_damage` for each damaged byte range."""
+    def parts(
+        self, start: int, end: int, on_damage: Callable[[Damage], None] | None, grouped: bool = False
+    ) -> Iterator[Batches]:
+        """Yield the batches that contain offsets in [start, end). For `on_damage` and `grouped`, see `PartitionLog`."""
 
 
-class TransactionWalk:
+class TransactionWalk(EventDamage):
     """Tracks the transactions of all producers while batches are added in offset order.
 
     Attributes
@@ -119,17 +128,34 @@ class TransactionWalk:
         self.next_kind: dict[Doubt, int] = {}
         """For each suspended transaction, the kind of the next marker of its producer, if there is one."""
         self.entries: IndexEntries | None = None
+        self._places: HidingPlaces | None = None
 
-    def damage(self, damage: Damage) -> None:
-        """Mark the outcomes of all open transactions as unknown, because the damaged bytes may contain their markers.
+    def __call__(self, damage: Damage) -> None:
+        """Mark the outcomes of all open transactions as unknown if the damaged bytes may contain their markers."""
+        path = files.joined(self.log.directory.path, damage.file)
+        if self.found.open and can_hide_markers(path, [damage])[0]:
+            self._suspend(damage.first_offset or 0, damage.file)
 
-        The outcomes of transactions do not change if no offset is missing, because every marker has
-        an offset. They also do not change if the damage is exactly one batch that is too large to
-        be a marker.
+    def begin(self, events: Events) -> None:
+        """Start a segment. The batches in `events` are then added with `add` or `add_rows`.
+
+        If a damaged byte range in `events` may contain markers, the outcomes of the transactions that
+        are open there become unknown.
         """
-        if not self.found.open or damage.empty or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
-            return
-        self._suspend(damage.first_offset or 0, damage.file)
+        self._places = HidingPlaces(files.joined(self.log.directory.path, events.plan.segment.name), events)
+        if len(events.extents):
+            self._suspend_before(int(events.extents.columns.first[0]), events.plan.segment.name)
+
+    def end(self, file: str) -> None:
+        """End the segment that `begin` has started. `file` is the name of the segment."""
+        self._suspend_before(NO_END, file)
+        self._places = None
+
+    def _suspend_before(self, offset: int, file: str) -> None:
+        """Process the damage before the range of batches that begins at `offset`."""
+        if self.found.open and self._places is not None:
+            for _, first in self._places.take(offset):
+                self._suspend(first, file)
 
     def gap(self, end: int, file: str) -> None:
         """Mark the outcomes of all open transactions as unknown, because a missing segment may contain their markers.
@@ -140,6 +166,7 @@ class TransactionWalk:
         self._suspend(end, file, "a missing segment")
 
     def _suspend(self, end: int, *why: str) -> None:
+        """Mark the outcomes of all open transactions as unknown from the offset `end` on. `why` are fields of a `Doubt`."""
         for producer_id, first in self.found.open.items():
             self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, *why))
         self.found.open.clear()
@@ -150,10 +177,24 @@ class TransactionWalk:
         `buffer` contains the batches, `table` contains their headers, and `file` is the name of the
         segment.
         """
-        self.add_with_markers(table, read_markers(self.reader, buffer, table), file)
+        self.add_rows(table, read_markers(self.reader, buffer, table), file)
+
+    def add_rows(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
+        """Add the next batches like `add`. `markers` maps the offset of each control batch to its marker."""
+        start = 0
+        if self._places is not None and len(table) and (self.found.open or _is_transactional(table)):
+            bases = table["base_offset"]
+            places = self._places.take(int(bases[-1]))
+            rows = np.searchsorted(bases, np.array([following for following, _ in places], np.int64)).tolist()
+            for row, (_, first) in zip(rows, places, strict=True):
+                if row > start:
+                    self.add_with_markers(table[start:row], markers, file)
+                    start = row
+                self._suspend(first, file)
+        self.add_with_markers(table[start:] if start else table, markers, file)
 
     def add_with_markers(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
-        """Add the next batches like `add`. `markers` maps the offset of each control batch to its marker."""
+        """Add the next batches like `add_rows`, but ignore the damage between the batches in `table`."""
         if self.entries is None:
             if not core.summarize_batches(table).attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
                 return
@@ -220,25 +261,19 @@ class TransactionWalk:
             self._end_without_marker(producer_id, self.log.next_offset)
 
 
-def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
-    """Return whether damage consists of exactly one batch, according to the length field at its start."""
-    try:
-        with FileView(files.joined(log.directory.path, damage.file), fill_unreadable=True) as view:
-            length = int.from_bytes(view.read(damage.position + 8, 4), "big", signed=True)
-    except FileNotFoundError:
-        return False
-    return length + 12 == damage.length
+def _is_transactional(table: BatchTable) -> bool:
+    return bool(core.summarize_batches(table).attributes & TRANSACTIONAL_BIT)
 
 
 def find_transactions(log: ReadableLog) -> Transactions:
     """Return the outcomes of all transactions in a partition, including those below the log start offset."""
     walk = TransactionWalk(log)
     before: Batches | None = None
-    for part in () if _has_none(log) else log.parts(0, NO_END, walk.damage):
-        segment, extent = part.plan.segment, part.extent
+    for part in () if _has_none(log) else log.parts(0, NO_END, walk, grouped=True):
+        segment = part.plan.segment
         if walk.found.open and before is not None and segment is not before.plan.segment:
-            end = before.extent.last_offset + 1
-            if misses_a_segment(log, before.plan.segment, end, segment, extent.first_offset):
+            end, first = before.extent.last_offset + 1, part.group[0] if part.group else part.extent
+            if misses_a_segment(log, before.plan.segment, end, segment, first.first_offset):
                 walk.gap(end, segment.name)
         walk.add(part.buffer, part.table, segment.name)
         before = part
@@ -320,6 +355,8 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     complete = marked <= named
     confirmed = (e.stable if (e.producer_id, e.last) in marked else -1 for e in reversed(entries))
     confirmed_stable = list(itertools.accumulate(confirmed, max))[::-1]
+    indexed: dict[str, bool] = {}
+    """Maps the name of a segment to whether its transaction index can be read."""
     for producer_id, doubts in walk.suspended.items():
         for doubt in doubts:
             first = doubt.first_offset
@@ -329,12 +366,13 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
             ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (
                 later < len(entries) and stable[later] > first
             )
-            path = (log.directory.path / (segment_name_of(doubt.file) or doubt.file)).with_suffix(".txnindex")
-            indexed = path.name not in index.unreadable and files.file_size(path) is not None
+            if doubt.file not in indexed:
+                path = (log.directory.path / (segment_name_of(doubt.file) or doubt.file)).with_suffix(".txnindex")
+                indexed[doubt.file] = path.name not in index.unreadable and files.file_size(path) is not None
             if at < len(own) and own[at].first <= first:
                 found.aborted[producer_id].append((first, min(doubt.last_offset, own[at].last)))
                 found.unmarked.append(own[at])
-            elif not complete or not indexed or not ended or doubt.hidden_by != "damage":
+            elif not complete or not indexed[doubt.file] or not ended or doubt.hidden_by != "damage":
                 found.aborted[producer_id].append((first, doubt.last_offset))
                 found.doubts.append(doubt)
             elif walk.next_kind.get(doubt) == CONTROL_ABORT or (

@@ -20,9 +20,9 @@ from sparse_logs import BATCH_BYTES, SparseLog
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.reading.damage_callbacks import OnDamage
 from kafkafmt.log.reading.lookups import find_offset, find_timestamp
 from kafkafmt.log.reading.offset_interval import OffsetInterval
-from kafkafmt.log.reading.partition import OnDamage
 from kafkafmt.log.reading.read_limits import ReadLimits
 
 N = 2000

@@ -1,0 +1,52 @@
+"""Define callbacks that get the damage of a log while its batches are read."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+from .events import Events
+from .models import Damage
+
+OnDamage = Callable[[Damage], None]
+
+
+class BatchDamage:
+    """Callback that collects only damage which is not listed in a segment plan (`SegmentPlan`).
+
+    A segment plan does not list damaged records in batches with a matching CRC. It also does not
+    list damage that occurred after the plan was created. Pass a `BatchDamage` object as `on_damage`
+    if the damage in the plans is reported separately.
+
+    Attributes
+    ----------
+    found : list of Damage
+        Descriptions of the damage.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Damage] = []
+
+    def __call__(self, damage: Damage) -> None:
+        """Add a description of damage to `found`."""
+        self.found.append(damage)
+
+
+class EventDamage:
+    """Base class of callbacks for damage that get the damage of a segment plan as a whole, before the batches.
+
+    `PartitionLog.parts` calls `begin` before the batches of a planned segment, and `end` after them.
+    It calls the object itself for each damaged byte range that the plan does not list.
+    """
+
+    @abstractmethod
+    def __call__(self, damage: Damage) -> None:
+        """Process damage that a plan does not list. It directly precedes the next batches."""
+
+    @abstractmethod
+    def begin(self, events: Events) -> None:
+        """Process the damage in `events`. The batches in `events` follow."""
+
+    @abstractmethod
+    def end(self, file: str) -> None:
+        """Process the damage after the last batch of the segment. `file` is the name of the segment."""

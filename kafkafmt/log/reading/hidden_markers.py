@@ -1,0 +1,107 @@
+"""Decide which damaged byte ranges of a segment can contain a transaction marker."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ...constants import ENTRY_OVERHEAD, LENGTH_AT, NO_END
+from ...paths import Location
+from ...types import IntArray
+from ..format.file_view import FileView
+from .damaged_spans import DamageColumns
+from .events import Events
+from .header_walk import MARKER_SIZE
+from .models import Damage
+
+WINDOW = 64 << 10
+"""Largest number of bytes that are read at once to get the length fields of damaged batches."""
+
+
+def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDArray[np.bool_]:
+    """Return a mask that is True for each damaged byte range that can contain a transaction marker.
+
+    Damage contains no marker if no offset is missing, because every marker has an offset. It also
+    contains no marker if it is exactly one batch that is larger than a marker.
+
+    `path` is the path of the damaged segment. If the file does not exist, damage of any size can
+    contain a marker.
+    """
+    spans = DamageColumns.of(damaged)
+    hides = ~spans.empty
+    large = np.flatnonzero(hides & (spans.length > MARKER_SIZE))
+    if len(large):
+        try:
+            with FileView(path, fill_unreadable=True) as view:
+                lengths = _length_fields(view, spans.position[large])
+        except FileNotFoundError:
+            return hides
+        hides[large] = lengths + ENTRY_OVERHEAD != spans.length[large]
+    return hides
+
+
+def _length_fields(view: FileView, positions: IntArray) -> IntArray:
+    """Return the length fields of the batches at the given file positions. Read nearby fields with one call."""
+    order = np.argsort(positions, kind="stable")
+    at = positions[order] + LENGTH_AT
+    fields = np.zeros((len(at), 4), np.uint8)
+    buffer = np.empty(WINDOW, np.uint8)
+    start = 0
+    while start < len(at):
+        low = int(at[start])
+        stop = int(np.searchsorted(at, low + WINDOW - 4, "right"))
+        size = int(at[stop - 1]) - low + 4
+        got = view.read_into(buffer[:size], low)
+        buffer[got:size] = 0
+        fields[start:stop] = buffer[(at[start:stop] - low)[:, np.newaxis] + np.arange(4)]
+        start = stop
+    lengths = np.empty(len(at), np.int64)
+    lengths[order] = fields.view(">i4")[:, 0]
+    return lengths
+
+
+class HidingPlaces:
+    """The places in a segment at which damage can contain transaction markers. They are found when they are needed.
+
+    Parameters
+    ----------
+    path : Location or str
+        Path of the segment.
+    events : Events
+        The valid and the damaged byte ranges of the segment.
+    """
+
+    def __init__(self, path: Location | str, events: Events) -> None:
+        self._path = path
+        self._events = events
+        self._taken = 0
+
+    @cached_property
+    def _places(self) -> tuple[list[int], list[int]]:
+        """For each place, the first offset of the valid batches after it, and the first offset that may be missing.
+
+        If no valid batch follows, the first number is NO_END.
+        """
+        damaged, runs = self._events.damaged, self._events.extents.columns
+        hides = np.flatnonzero(can_hide_markers(self._path, damaged))
+        # For each range of valid batches, the number of items of `hides` before it. The last item is the total number.
+        counts = np.searchsorted(hides, np.array(self._events.damage_before, np.int64))
+        counts_before = np.concatenate(([0], counts[:-1]))
+        places = np.flatnonzero(counts > counts_before)
+        first = DamageColumns.of(damaged).first[hides[counts_before[places]]]
+        following = [*runs.first[places[places < len(runs)]].tolist(), NO_END]
+        return following[: len(places)], first.tolist()
+
+    def take(self, offset: int) -> list[tuple[int, int]]:
+        """Return the places before the batch at `offset` that earlier calls have not returned.
+
+        Each place is a pair: the first offset of the range of valid batches after the place, and the
+        first offset that may be missing.
+        """
+        following, first = self._places
+        start, self._taken = self._taken, bisect_right(following, offset, self._taken)
+        return list(zip(following[start : self._taken], first[start : self._taken], strict=True))

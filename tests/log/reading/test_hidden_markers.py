@@ -1,0 +1,144 @@
+"""Test transactions whose batches or markers are damaged, if damage is frequent and the log is read in small pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
+
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.auditing import verify_pass
+from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.format.index_entries import transaction_index_bytes
+from kafkafmt.log.format.producers import Aborted
+from kafkafmt.log.reading import hidden_markers, part, segment_tables
+from kafkafmt.log.reading.transaction_walk import TransactionWalk, misses_a_segment, settle
+from kafkafmt.log.reading.transactions import Transactions
+
+NO_END = 2**63
+
+
+def write(folder: Path, chance: Random, n: int) -> Path:
+    """Write segments with small batches of four producers and markers. Damage many batches and some index entries."""
+    folder = folder / "t-0"
+    folder.mkdir()
+    share, opened, aborted = chance.choice((0.02, 0.3, 0.6)), {}, []
+    base = 0
+    for _ in range(3):
+        data, entries, first = bytearray(), [], base
+        for _ in range(n):
+            producer = chance.randrange(4)
+            if producer in opened and chance.random() < 0.4:
+                kind = chance.choice((ABORT, COMMIT))
+                made = control_batch(kind, base_offset=base, producer_id=producer)
+                if kind == ABORT:
+                    entries.append(Aborted(producer, opened[producer], base, base + 1))
+                del opened[producer]
+            else:
+                size = chance.choice((0, 1, 10, 200))
+                flags = {"flags": TRANSACTIONAL} if producer else {}
+                made = batch(
+                    [record(0, value=b"v" * size)], base_offset=base, producer_id=producer, producer_epoch=0, **flags
+                )
+                if producer:
+                    opened.setdefault(producer, base)
+            base += 1
+            if chance.random() < share:
+                way = chance.randrange(8)
+                changed = bytearray(made)
+                changed[-3 if way else 8 + chance.randrange(4)] ^= 255
+                made = bytes(changed)[: -1 if way == 1 else None]
+            if chance.random() > 0.02:
+                data += made
+        (folder / f"{first:020}.log").write_bytes(data)
+        aborted += entries
+        if chance.random() < 0.7:
+            kept = [entry for entry in entries if chance.random() < 0.9]
+            (folder / f"{first:020}.txnindex").write_bytes(transaction_index_bytes(kept))
+        base += chance.choice((0, 0, 2))
+    return folder
+
+
+def opened_log(folder: Path) -> PartitionLog:
+    return PartitionLog(discover([folder]).partitions[0])
+
+
+def one_by_one(log: PartitionLog) -> Transactions:
+    """Add each range of valid batches, and each damaged byte range, separately."""
+    walk = TransactionWalk(log)
+    before: Any = None
+    for segment in log.segments:
+        log.plan(segment)
+    for found in log.parts(0, NO_END, lambda damage: walk(damage)):
+        segment = found.plan.segment
+        if before is not None and segment is not before.plan.segment:
+            end = before.extent.last_offset + 1
+            if misses_a_segment(log, before.plan.segment, end, segment, found.extent.first_offset):
+                walk.gap(end, segment.name)
+        walk.add(found.buffer, found.table, segment.name)
+        before = found
+    return settle(walk)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (verify_pass, part, segment_tables):
+        monkeypatch.setattr(module, "TABLE_ROWS", 16)
+    monkeypatch.setattr(part, "GROUP_BYTES", 2000)
+    monkeypatch.setattr(part, "SMALL_EXTENT", 100)
+    monkeypatch.setattr(hidden_markers, "WINDOW", 500)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("seed", range(25))
+def test_transactions_do_not_depend_on_how_damaged_batches_are_read(tmp_path: Path, seed: int) -> None:
+    folder = write(tmp_path, Random(seed), 60)
+    expected = one_by_one(opened_log(folder))
+    verified, planned = opened_log(folder), opened_log(folder)
+    verify_partition(verified)
+    assert verified.knows_transactions
+    assert verified.transactions == expected
+    for segment in planned.segments:
+        planned.plan(segment)
+    assert planned.transactions == expected
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_verify_reads_a_damaged_segment_at_most_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second read finds the transactions. Nothing is read or opened for each damaged batch."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    batches = [
+        batch([record(0, value=b"v" * 20)], base_offset=i, producer_id=1, producer_epoch=0, flags=TRANSACTIONAL)
+        for i in range(300)
+    ]
+    damaged = [b[:-3] + bytes([b[-3] ^ 255]) + b[-2:] if i % 3 == 1 else b for i, b in enumerate(batches)]
+    (folder / f"{0:020}.log").write_bytes(b"".join(damaged))
+    opened: list[Any] = []
+    init = FileView.__init__
+
+    def counting(self: FileView, path: Any, *rest: Any, **named: Any) -> None:
+        opened.append(path)
+        init(self, path, *rest, **named)
+
+    monkeypatch.setattr(FileView, "__init__", counting)
+    log = opened_log(folder)
+    assert len(verify_partition(log).damaged) == 100
+    assert len([path for path in opened if str(path).endswith(".log")]) <= 4
+    assert log.bytes_read < 4 * sum(map(len, batches))
+
+
+def test_length_fields_are_read_at_unsorted_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hidden_markers, "WINDOW", 100)
+    data = Random(1).randbytes(3000)
+    (tmp_path / "data").write_bytes(data)
+    positions = [2000, 0, 96, 88, 89, 2990, 1500]
+    with FileView(tmp_path / "data") as view:
+        found = hidden_markers._length_fields(view, np.array(positions))
+    expected = [int.from_bytes(data[p + 8 : p + 12].ljust(4, b"\0"), "big", signed=True) for p in positions]
+    assert found.tolist() == expected
