@@ -432,6 +432,7 @@ def resume_after(
     file_end: int,
     zero_tail: int,
     expected: int,
+    among_plain: bool,
 ) -> tuple[int, bool] | None:
     """Find the position at which reading resumes after a damaged batch, in common cases.
 
@@ -454,6 +455,9 @@ def resume_after(
         Position of the end of the file, and start of the zero bytes at the end of the file.
     expected : int
         Lowest offset that the damaged batch can have.
+    among_plain : bool
+        Whether all valid batches before the damage are uncompressed, and some of them are messages of
+        format 0 or 1.
 
     Returns
     -------

@@ -98,7 +98,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
     cdef int64_t lowest = expected, before, buffer_at = origin, window_at = 0, searched_from = 0, searched_to = 0, searched_end = 0, zero_tail = 0, at, failed_bytes = 0
     cdef FoundBatches candidates = FoundBatches(NULL, 0)
     cdef Prefixes prefixes = Prefixes(p, stop, [NULL, NULL], [0, 0])
-    cdef bint known = last is not None, beyond = False, own = False, derive
+    cdef bint known = last is not None, beyond = False, own = False, derive, among_plain = False
     cdef int64_t previous = last if known else 0
     cdef uint32_t crc = 0
     cdef int status = SCAN_FULL, failed = 0
@@ -107,7 +107,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
         candidates.count = len(window.found)
         candidates.at = <const int64_t*>required(arrays.take(window.found, candidates.count, 8, False))
         window_at, searched_from, searched_to = window.position, window.searched_from, window.searched_to
-        searched_end, zero_tail = window.file_end, window.zero_tail
+        searched_end, zero_tail, among_plain = window.file_end, window.zero_tail, window.among_plain
     with nogil:
         while n < capacity and n_spans < span_capacity:
             row = &rows[n]
@@ -129,6 +129,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
                 previous = row.base_offset + row.last_offset_delta
                 lowest = (previous if row.base_offset == before + 1 else min(before, previous)) + 1
                 known = True
+                among_plain = among_plain and not row.attributes & CODEC_MASK
                 n += 1
                 continue
             if not describe_problem(span, status, p, stop, file_size - (p - source.data), crc):
@@ -143,7 +144,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
                 at = buffer_at + (p - source.data)
                 if not searched_from <= at < searched_to:
                     break
-                at = resume_from(searched.data, searched.size, window_at, &candidates, at, searched_to, searched_end, zero_tail, lowest, &own)
+                at = resume_from(searched.data, searched.size, window_at, &candidates, at, searched_to, searched_end, zero_tail, lowest, among_plain, &own)
                 if at < 0 or at - buffer_at > stop_at:
                     break
                 following = source.data + (at - buffer_at)

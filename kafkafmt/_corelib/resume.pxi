@@ -50,6 +50,7 @@ cdef enum:
     SPANNING_FINDS = 256
     OWN_CRC_FINDS = 64
     WRAPPED_MESSAGES = 0xFFFF
+    MANY_MESSAGES = 1 << 20
 
 
 cdef struct FoundBatches:       # File positions of the valid batches that the search found.
@@ -122,8 +123,37 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
     return p
 
 
+cdef bint may_be_inner(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
+                       int64_t file_end, int64_t zero_tail, int64_t expected) noexcept nogil:
+    """Return whether candidate `i` may be inside a wrapper message. It is an uncompressed message of magic 1.
+
+    All valid batches before the damage are uncompressed, and the damage does not begin with the
+    header of a wrapper message. See EmbeddedBatches._inner_messages_end.
+    """
+    cdef int64_t lengths[6]
+    cdef int64_t start = candidates.at[i] - origin, p = start, end, last = 0, previous = int64_at(data + start)
+    cdef bint gap = False
+    cdef int k
+    if previous < expected:
+        return previous <= 0
+    for k in range(6):
+        lengths[k] = -1
+    end = chain_end(data, size, candidates, i, origin, scanned_to, file_end, expected, CHAIN_REACH, lengths, &last)
+    if end < 0 or end - start > CHAIN_REACH or end + origin >= zero_tail:
+        return True
+    while True:
+        p += ENTRY_OVERHEAD + <int64_t>int32_at(data + p + LENGTH_AT)
+        if p >= end:
+            break
+        if data[p + MAGIC_AT] != MAGIC_V1 or data[p + LEGACY_ATTRIBUTES_AT] & CODEC_MASK:
+            return True
+        gap = gap or int64_at(data + p) != previous + 1
+        previous = int64_at(data + p)
+    return not gap and int64_at(data + start) == expected
+
+
 cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t position, int64_t scanned_to,
-                         int64_t file_end, int64_t zero_tail, int64_t expected, bint* own) noexcept nogil:
+                         int64_t file_end, int64_t zero_tail, int64_t expected, bint among_plain, bint* own) noexcept nogil:
     """Return the first result of `resume_after`, or -1 instead of None. Store the second result in `own`."""
     cdef int64_t bad = position - origin, end, bad_end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained, stop = -1
     cdef int64_t lengths[6]
@@ -131,7 +161,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     cdef const uint8_t* q
     cdef uint32_t crc = 0, stored
     cdef Py_ssize_t i, k, n
-    cdef bint head_continues, plain
+    cdef bint head_continues, plain, wrapper
     cdef int kind
     own[0] = False
     if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
@@ -144,6 +174,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     head_continues = first_offset == expected and (header_is_dense(p) if p[MAGIC_AT] == MAGIC_V2 else p[MAGIC_AT] < MAGIC_V2)
     # A destroyed header can contain zeros, which must not count as an uncompressed message.
     plain = p[MAGIC_AT] < MAGIC_V2 and int32_at(p + LENGTH_AT) >= min_length(p[MAGIC_AT]) and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
+    wrapper = p[MAGIC_AT] < MAGIC_V2 and int32_at(p + LENGTH_AT) >= min_length(p[MAGIC_AT]) and 0 < p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
     kind = KIND_CRC32 if p[MAGIC_AT] < MAGIC_V2 else KIND_CRC32C
     stored = <uint32_t>int32_at(p + (LEGACY_CRC_AT if p[MAGIC_AT] < MAGIC_V2 else CRC_AT))
     bad_end = size              # After all candidates, if the length field is implausible.
@@ -192,8 +223,10 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         end = candidate + ENTRY_OVERHEAD + <int64_t>int32_at(q + LENGTH_AT)
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return -1
-        if q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and not (head_continues and (plain or p[MAGIC_AT] == MAGIC_V2)):
-            return -1           # The candidate may be inside a wrapper message.
+        if (q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and int64_at(q) <= MANY_MESSAGES
+                and not (head_continues and (plain or p[MAGIC_AT] == MAGIC_V2))):
+            if wrapper or not among_plain or may_be_inner(data, size, candidates, i, origin, scanned_to, file_end, zero_tail, expected):
+                return -1       # The candidate may be inside a wrapper message.
         lengths[5] = <uint32_t>int32_at(q - 4)
         chained = lengths[5]
         for k in range(5):
@@ -244,13 +277,13 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     return candidate + origin if n == LATER_FINDS or scanned_to >= min(candidate + origin + LATER_REACH, file_end) else -1
 
 
-def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tail, expected):
+def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tail, expected, among_plain):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t count = len(found)
     cdef FoundBatches candidates = FoundBatches(<const int64_t*>required(arrays.take(found, count, 8, False)), count)
     cdef int64_t at = position, start = origin, to = scanned_to, end = file_end, zeros = zero_tail, lowest = expected, result
-    cdef bint own = False
+    cdef bint plain = among_plain, own = False
     with nogil:
-        result = resume_from(source.data, source.size, start, &candidates, at, to, end, zeros, lowest, &own)
+        result = resume_from(source.data, source.size, start, &candidates, at, to, end, zeros, lowest, plain, &own)
     return None if result < 0 else (result, own)

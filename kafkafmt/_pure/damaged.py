@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..constants import (
     BATCH_HEADER_SIZE,
+    CODEC_MASK,
     CONTROL_BIT,
     LENGTH_AT,
     MAGIC_AT,
@@ -113,6 +114,7 @@ def scan_damaged(
     size = len(view) if file_end is None else file_end
     crcs = PrefixCrcs(view, start)
     p, n, m = start, 0, 0
+    among_plain = window is not None and window.among_plain
     while n < len(table) and m < len(spans):
         count, at, error = scan_batches(buffer, table[n : n + 1], p, stop)
         if count:
@@ -123,6 +125,7 @@ def scan_damaged(
             before = expected - 1 if last is None else last
             last = base + delta
             expected = (last if base == before + 1 else min(before, last)) + 1
+            among_plain = among_plain and not row["attributes"] & CODEC_MASK
             n, p = n + 1, int(row["position"]) + int(row["size"])
             continue
         problem = problem_of(view, p, stop, size, error)
@@ -132,7 +135,7 @@ def scan_damaged(
         if isinstance(error, ChecksumError):
             following, other = after_corrupted(view, crcs, p, stop, size, expected)
         if following is None and window is not None and window.searched_from <= origin + p < window.searched_to:
-            found, own = _resume_in(window, origin + p, expected) or (-1, False)
+            found, own = _resume_in(window, origin + p, expected, among_plain) or (-1, False)
             if 0 <= found <= origin + stop:
                 following, other, records = found - origin, True, records_of(view, p) if own else -1
         if following is None:
@@ -142,6 +145,6 @@ def scan_damaged(
     return n, m, p, expected, last, None
 
 
-def _resume_in(window: SearchWindow, position: int, expected: int) -> tuple[int, bool] | None:
-    buffer, at, found, _, searched_to, file_end, zero_tail = window
-    return resume_after(buffer, found, position, at, searched_to, file_end, zero_tail, expected)
+def _resume_in(window: SearchWindow, position: int, expected: int, among_plain: bool) -> tuple[int, bool] | None:
+    buffer, at, found, _, searched_to, file_end, zero_tail, _ = window
+    return resume_after(buffer, found, position, at, searched_to, file_end, zero_tail, expected, among_plain)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from ..constants import (
     BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CODEC_ZSTD,
     CRC_AT,
     CRC_START,
     ENTRY_OVERHEAD,
+    LEGACY_ATTRIBUTES_AT,
     LEGACY_CRC_AT,
     LENGTH_AT,
     MAGIC_AT,
@@ -45,6 +48,8 @@ WRAPPED_MESSAGES = 0xFFFF
 """Largest accepted gap in the offsets after a message of format 0 or 1. There can be a gap because
 the offset of a wrapper message is the offset of its last inner message.
 """
+MANY_MESSAGES = 1 << 20
+"""Upper limit for the number of messages in a wrapper message. log/reading/embedded.py defines the same value."""
 HIGHEST = MAX_OFFSET - (1 << 32)
 """Highest offset of a header that `resume_after` handles. For a higher offset, `resume_after`
 returns None, so that sums of offsets cannot overflow int64 in the native core.
@@ -114,6 +119,38 @@ def chain_end(
     return p, next_offset
 
 
+def may_be_inner(
+    view: memoryview,
+    candidates: list[int],
+    i: int,
+    scanned_to: int,
+    file_end: int,
+    zero_tail: int,
+    expected: int,
+) -> bool:
+    """Return whether an uncompressed message of format 1 may be inside a wrapper message.
+
+    The message begins at ``candidates[i]``. All valid batches before the damage are uncompressed, and
+    the damage does not begin with the header of a wrapper message. See
+    ``EmbeddedBatches._inner_messages_end``.
+    """
+    p = candidates[i]
+    (first,) = INT64.unpack_from(view, p)
+    if first < expected:
+        return bool(first <= 0)
+    chain = chain_end(view, candidates, i, scanned_to, file_end, expected, CHAIN_REACH, [])
+    if chain is None or chain[0] - p > CHAIN_REACH or chain[0] >= zero_tail:
+        return True
+    previous, gap = first, False
+    while (p := batch_end(view, p)) < chain[0]:
+        if view[p + MAGIC_AT] != MAGIC_V1 or not is_plain(view, p):
+            return True
+        (offset,) = INT64.unpack_from(view, p)
+        gap |= offset != previous + 1
+        previous = offset
+    return not gap and bool(first == expected)
+
+
 def resume_after(
     buffer: Buffer,
     found: IntArray,
@@ -123,16 +160,24 @@ def resume_after(
     file_end: int,
     zero_tail: int,
     expected: int,
+    among_plain: bool,
 ) -> tuple[int, bool] | None:
     view = view_of(buffer)
     scanned_to, file_end, zero_tail = scanned_to - origin, file_end - origin, zero_tail - origin
     candidates = [p - origin for p in found.tolist() if p > position]
-    result = _resume_after(view, candidates, position - origin, scanned_to, file_end, zero_tail, expected)
+    result = _resume_after(view, candidates, position - origin, scanned_to, file_end, zero_tail, expected, among_plain)
     return None if result is None else (result[0] + origin, result[1])
 
 
 def _resume_after(
-    view: memoryview, candidates: list[int], bad: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+    view: memoryview,
+    candidates: list[int],
+    bad: int,
+    scanned_to: int,
+    file_end: int,
+    zero_tail: int,
+    expected: int,
+    among_plain: bool,
 ) -> tuple[int, bool] | None:
     size = len(view)
     if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
@@ -155,7 +200,9 @@ def _resume_after(
             if continues_log(view, end, expected) or end in candidates:
                 return _by_length(view, [p for p in candidates if p < end], end, own)
     # A destroyed header can contain zeros, which must not count as an uncompressed message.
-    plain_bad = magic < MAGIC_V2 and length >= MIN_LENGTHS[magic] and is_plain(view, bad)
+    legacy_bad = magic < MAGIC_V2 and length >= MIN_LENGTHS[magic]
+    plain_bad = legacy_bad and is_plain(view, bad)
+    wrapper = legacy_bad and 0 < view[bad + LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
     covered = 0
     for i, candidate in enumerate(candidates):
         if candidate + BATCH_HEADER_SIZE > size:
@@ -169,8 +216,13 @@ def _resume_after(
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
             return None
         plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
-        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and not (continued and (plain_bad or magic == MAGIC_V2)):
-            return None  # The candidate may be inside a wrapper message.
+        trusted = first > MANY_MESSAGES or (continued and (plain_bad or magic == MAGIC_V2))
+        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and not trusted:
+            # The candidate may be inside a wrapper message.
+            if wrapper or not among_plain:
+                return None
+            if may_be_inner(view, candidates, i, scanned_to, file_end, zero_tail, expected):
+                return None
         lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
             UINT32.unpack_from(view, candidate - 4)[0]
         ]

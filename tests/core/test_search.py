@@ -250,7 +250,7 @@ def window_of(core: ModuleType, data: bytes, origin: int = 0, **changes: Any) ->
     found, beyond = np.empty(400, np.int64), np.empty((400, 2), np.int64)
     n, _, _ = core.find_batches(data, found, beyond)
     end = origin + len(data)
-    return SearchWindow(data, origin, found[:n] + origin, origin, end, end, end)._replace(**changes)
+    return SearchWindow(data, origin, found[:n] + origin, origin, end, end, end, False)._replace(**changes)
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
@@ -335,7 +335,7 @@ DAMAGE: list[tuple[int, Any]] = [
 def test_both_cores_scan_damage_and_resume_at_the_same_place(seed: int) -> None:
     native = pytest.importorskip("kafkafmt._core")
     rng = random.Random(seed)
-    magics = rng.choice([[2], [2], [0], [1], [1, 1, 2], [0, 1, 2]])
+    magics, among_plain = rng.choice([[2], [2], [0], [1], [1, 1, 2], [0, 1, 2]]), rng.random() < 0.5
     parts = []
     for i in range(60):
         value = rng.randbytes(rng.choice([1, 40, 900]))
@@ -354,7 +354,9 @@ def test_both_cores_scan_damage_and_resume_at_the_same_place(seed: int) -> None:
     starts = np.cumsum([0] + [len(p) for p in parts]).tolist()
     for i, at in enumerate(starts[:-1]):
         file_end, expected = rng.choice([len(data), len(data) + 5_000_000]), rng.choice([0, 3 * i, max(3 * i - 3, 0)])
-        window = window_of(native, data, 100, file_end=file_end + 100, zero_tail=file_end + 100)
+        window = window_of(
+            native, data, 100, file_end=file_end + 100, zero_tail=file_end + 100, among_plain=among_plain
+        )
         part_of_it = window._replace(searched_to=rng.choice(starts) + 100)
         outcomes: list[list[Any]] = []
         for each in (native, _pure):
@@ -364,5 +366,15 @@ def test_both_cores_scan_damage_and_resume_at_the_same_place(seed: int) -> None:
                 *counts, error = each.scan_damaged(data, rows, spans, at, None, file_end, expected, None, 100, used)
                 outcomes[-1].append((counts, str(error), rows[: counts[0]].tolist(), spans[: counts[1]].tolist()))
         assert outcomes[0] == outcomes[1]
-        arguments = (data, window.found, at + 100, 100, len(data) + 100, file_end + 100, file_end + 100, expected)
+        arguments = (
+            data,
+            window.found,
+            at + 100,
+            100,
+            len(data) + 100,
+            file_end + 100,
+            file_end + 100,
+            expected,
+            among_plain,
+        )
         assert native.resume_after(*arguments) == _pure.resume_after(*arguments)

@@ -32,19 +32,31 @@ FEW = 8
 """Minimum number of CRCs for which lookup tables save time. Fewer CRCs are computed one by one."""
 
 
+class _Prefixes:
+    """CRCs of byte ranges that start at one fixed position of a file and have a multiple of STEP bytes."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.known: dict[bool, list[int]] = {True: [0], False: [0]}
+
+    def near(self, position: int) -> bool:
+        """Return whether `position` is not before `start`, and at most STEP bytes after the longest byte range."""
+        return self.start <= position <= self.start + max(map(len, self.known.values())) * STEP
+
+
 class SpanCrcs:
     """Computes CRCs of byte ranges of one open file.
 
-    A cache contains CRCs of byte ranges that start at one fixed position and have a multiple of
-    STEP bytes. The CRC of any long byte range is computed from two cached CRCs, so overlapping byte
-    ranges are read only once.
+    The CRC of any long byte range is computed from two cached CRCs, so overlapping byte ranges are read
+    only once. Two caches are kept, because a search computes CRCs in two places: of the damaged batch,
+    and of batches that end after the bytes in memory. With one cache, each would discard the other's.
     """
 
     def __init__(self, view: FileView) -> None:
         self.view = view
         self.bytes_summed: int = 0
-        self._start = 0
-        self._known: dict[bool, list[int]] = {True: [0], False: [0]}
+        self._caches = [_Prefixes(0), _Prefixes(0)]
+        """The cache that was used last is the first one."""
 
     def span(self, castagnoli: bool, start: int, end: int) -> int:
         """Return the CRC of the bytes [start, end).
@@ -53,20 +65,22 @@ class SpanCrcs:
         """
         if end - start <= STEP:
             return self.update(castagnoli, start, end)
-        if not self._start <= start <= self._start + max(map(len, self._known.values())) * STEP:
-            self._start = start
-            self._known = {True: [0], False: [0]}
+        latest, other = self._caches
+        if not latest.near(start):
+            latest, other = other if other.near(start) else _Prefixes(start), latest
+            self._caches = [latest, other]
         rest = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
-        crc: int = rest(self._prefix(castagnoli, end), self._prefix(castagnoli, start), end - start)
+        whole, before = (self._prefix(latest, castagnoli, at) for at in (end, start))
+        crc: int = rest(whole, before, end - start)
         return crc
 
-    def _prefix(self, castagnoli: bool, end: int) -> int:
-        crcs = self._known[castagnoli]
-        steps = (end - self._start) // STEP
+    def _prefix(self, cache: _Prefixes, castagnoli: bool, end: int) -> int:
+        crcs = cache.known[castagnoli]
+        steps = (end - cache.start) // STEP
         while len(crcs) <= steps:
-            at = self._start + (len(crcs) - 1) * STEP
+            at = cache.start + (len(crcs) - 1) * STEP
             crcs.append(self.update(castagnoli, at, at + STEP, crcs[-1]))
-        return self.update(castagnoli, self._start + steps * STEP, end, crcs[steps])
+        return self.update(castagnoli, cache.start + steps * STEP, end, crcs[steps])
 
     def update(self, castagnoli: bool, start: int, end: int, value: int = 0) -> int:
         """Update the CRC `value` with the bytes [start, end) of the file, and return the new CRC."""

@@ -90,9 +90,9 @@ class Search(EmbeddedBatches):
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
         """Compute the result of `resume` from the bytes in memory. If these bytes are not sufficient, return None."""
         self._first, self._from = self._index_of(position + 1), position + 1
-        data, at, found, _, searched_to, size, zero_tail = self._window()
+        data, at, found, _, searched_to, size, zero_tail, plain = self._window()
         known: tuple[int, bool] | None = core.resume_after(
-            data, found, position, at, searched_to, size, zero_tail, expected
+            data, found, position, at, searched_to, size, zero_tail, expected, plain
         )
         return known
 
@@ -105,7 +105,9 @@ class Search(EmbeddedBatches):
 
     def _window(self) -> SearchWindow:
         window, found = self._scanned, self._found[self._first : self._n_found]
-        return SearchWindow(window.data, window.at, found, self._from, self._to, self.size, self.zero_tail())
+        return SearchWindow(
+            window.data, window.at, found, self._from, self._to, self.size, self.zero_tail(), self.among_plain is True
+        )
 
     def _is_spanned(self, position: int) -> bool:
         """Return whether `position` is inside a valid batch that begins after the damaged batch."""

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import crc32c
 import pytest
 from building import compress, message, mutate, simple_batch
 from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.reading.checksums import SpanCrcs
 from kafkafmt.log.reading.part_builder import MERGED_BYTES, SINGLE_SPANS
 from kafkafmt.log.reading.plan import plan_segment
 from kafkafmt.log.reading.search import Search
@@ -120,6 +122,36 @@ def test_messages_after_two_damaged_ones_are_delivered(tmp_path: Path, magic: in
     assert lost - tail <= {o for first, last in spans for o in range(first, last + 1)}
 
 
+@pytest.mark.parametrize("seed", range(80))
+def test_search_in_memory_has_the_same_result_as_the_complete_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = random.Random(seed)
+    base, offset, parts = rng.choice([0, 3, 2**20, 2**33]), 0, []
+    for _ in range(rng.choice([40, 400])):
+        offset += rng.choice([1, 1, 1, 1, 3])
+        value = rng.randbytes(rng.choice([0, 20, 90]))
+        if rng.random() < 0.05:
+            value += message(1, None, b"inner", offset=rng.choice([0, 1, offset + base]))
+        entry = message(rng.choice([1, 1, 1, 0]), None, value, offset=base + offset)
+        if seed % 2 and rng.random() < 0.05:
+            inner = b"".join(message(1, None, b"i", offset=i) for i in range(3))
+            entry, offset = message(1, None, compress(1, inner), offset=base + offset + 2, attributes=1), offset + 2
+        if rng.random() < 0.5:
+            entry = without_length_and_crc(
+                entry, struct.pack(">i", rng.choice([2 * len(entry) - 9, rng.randrange(900)]))
+            )
+        parts.append(entry)
+    plans = []
+    for complete in (False, True):
+        if complete:
+            monkeypatch.setattr(Search, "window", lambda _: None)
+            monkeypatch.setattr(Search, "_resume_in_window", lambda *_: None)
+        plan = plan_segment(open_log(tmp_path, b"".join(parts), base).segments[0])
+        plans.append((list(plan.extents), list(plan.damaged), list(plan.findings)))
+    assert plans[0] == plans[1]
+
+
 def test_plain_message_after_a_damaged_wrapper_is_delivered(tmp_path: Path) -> None:
     """In format 1, a message with an offset too high for a relative offset is not in a wrapper message."""
     inner = b"".join(message(1, None, b"i", offset=i) for i in range(3))
@@ -145,6 +177,35 @@ def test_many_consecutive_damaged_batches_become_one_span(tmp_path: Path) -> Non
     assert spans[-1]["message"].startswith(
         f"{385 - SINGLE_SPANS} damaged batches; error of the first one: the CRC does not match"
     )
+
+
+def test_messages_with_wrong_lengths_are_skipped_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three messages have a wrong length and a wrong CRC. A search of the file for each one would be slow."""
+    searches = []
+    scan = Search._scan
+
+    def counting_scan(self: Search, *arguments: Any) -> int:
+        searches.append(arguments)
+        return scan(self, *arguments)
+
+    monkeypatch.setattr(Search, "_scan", counting_scan)
+    parts = [message(1, None, random.Random(i).randbytes(60), offset=i) for i in range(3000)]
+    parts = [without_length_and_crc(m, struct.pack(">i", 2 * len(m) - 9)) if i % 3 else m for i, m in enumerate(parts)]
+    assert offsets(open_log(tmp_path, b"".join(parts))) == list(range(0, 3000, 3))
+    assert len(searches) < 100
+
+
+def test_crcs_of_two_places_are_computed_once(tmp_path: Path) -> None:
+    """A search computes CRCs of short damaged batches, and of possible batches that end far after them."""
+    data = random.Random(1).randbytes(2_000_000)
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    with FileView(path) as view:
+        crcs = SpanCrcs(view)
+        for at in range(0, 1_000_000, 50_000):
+            assert crcs.span(True, at + 30_000, 1_900_000) == crc32c.crc32c(data[at + 30_000 : 1_900_000])
+            assert crcs.span(True, at, at + 5000) == crc32c.crc32c(data[at : at + 5000])
+        assert crcs.bytes_summed < 2 * len(data)
 
 
 # Work of a search in bytes, for n and 4n batches.
