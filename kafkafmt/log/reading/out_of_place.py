@@ -70,7 +70,7 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
     neighbours, around = Neighbours(segment), _Delivered(runs.at(order))
     others = np.flatnonzero(remaining)
     for i, run in zip(others.tolist(), runs.at(others).objects(), strict=True):
-        for piece in [run] if around.gap_for(run, lower) else _pieces(walker, run):
+        for piece in [run] if run.batches == 1 or around.gap_for(run, lower) else _pieces(walker, run):
             if _repeats(walker, piece, around) or neighbours.hold(walker, piece):
                 found.append((i, _duplicate(segment.name, piece)))
                 copies.append(piece)
@@ -180,6 +180,8 @@ class _Delivered:
 
     def __init__(self, runs: RunColumns) -> None:
         self._runs = runs
+        self._firsts: list[int] = runs.first.tolist()
+        self._lasts: list[int] = runs.last.tolist()
         self._inserted = _Around([])
 
     @property
@@ -192,25 +194,26 @@ class _Delivered:
         runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
         return Extents(runs.at(np.argsort(runs.first, kind="stable")))
 
-    def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the ranges of batches that directly precede and follow `piece` in offset order.
-
-        The first item is None if no range precedes `piece`, and the second item is None if no range
-        follows `piece`.
-        """
-        at, runs = int(np.searchsorted(self._runs.first, piece.first_offset, "right")), Extents(self._runs)
-        before, after = self._inserted.before(piece)
-        if at and (before is None or before.first_offset < int(self._runs.first[at - 1])):
-            before = runs[at - 1]
-        if at < len(runs) and (after is None or after.first_offset > int(self._runs.first[at])):
-            after = runs[at]
-        return before, after
+    def containing(self, piece: Run) -> Run | None:
+        """Return the range of batches that contains the offsets of `piece`, or None if there is none."""
+        at = bisect_right(self._firsts, piece.first_offset)
+        inserted, _ = self._inserted.before(piece)
+        if at and (inserted is None or inserted.first_offset < self._firsts[at - 1]):
+            return Extents(self._runs)[at - 1] if piece.last_offset <= self._lasts[at - 1] else None
+        return inserted if inserted is not None and piece.last_offset <= inserted.last_offset else None
 
     def gap_for(self, piece: Run, lower: int) -> bool:
         """Return whether the offsets of `piece` exactly fill the gap between two adjacent ranges of batches."""
-        before, after = self.before(piece)
-        start = lower if before is None else before.last_offset + 1
-        return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
+        at = bisect_right(self._firsts, piece.first_offset)
+        before, after = self._inserted.before(piece)
+        start, end = lower, None if after is None else after.first_offset
+        if at and (before is None or before.first_offset < self._firsts[at - 1]):
+            start = self._lasts[at - 1] + 1
+        elif before is not None:
+            start = before.last_offset + 1
+        if at < len(self._firsts) and (end is None or end > self._firsts[at]):
+            end = self._firsts[at]
+        return start == piece.first_offset and end == piece.last_offset + 1
 
     def insert(self, piece: Run) -> None:
         self._inserted.insert(piece)
@@ -271,11 +274,16 @@ class _Around:
 
 def _repeats(walker: Walker, piece: Run, around: _Delivered) -> bool:
     """Return whether `around` contains an identical copy of the batch that `piece` describes."""
-    extent, _ = around.before(piece)
-    if extent is None or piece.last_offset > extent.last_offset:
+    extent = around.containing(piece)
+    if extent is None:
         return False
-    size = piece.end - piece.position
+    size, view = piece.end - piece.position, walker.view
+    if extent.batches == 1 and extent.end - extent.position != size:
+        return False
+    data = view.read(piece.position, size)
+    if extent.batches == 1 and view.read(extent.position, size) != data:
+        return False
     for start, _, rows, _ in walker.tables(extent.position, extent.end):
         for row in rows[(rows["base_offset"] == piece.first_offset) & (rows["size"] == size)]:
-            return walker.view.read(start + int(row["position"]), size) == walker.view.read(piece.position, size)
+            return view.read(start + int(row["position"]), size) == data
     return False

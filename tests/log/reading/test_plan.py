@@ -55,13 +55,13 @@ def test_all_batches_are_delivered_if_each_pair_is_swapped(tmp_path: Path) -> No
 
 def test_inserted_runs_are_merged_with_the_columns_of_the_others(runs: list[Run]) -> None:
     delivered = _Delivered(RunColumns.of(runs[::2]))
-    assert delivered.before(runs[3]) == (runs[2], runs[4])
+    assert delivered.containing(runs[3]) is None
     assert not delivered.gap_for(runs[3], 0)
     for run in runs[1::2]:
         delivered.insert(run)
     assert delivered.extents == runs
-    assert delivered.before(runs[3]) == (runs[3], runs[4])
-    assert delivered.before(runs[-1]) == (runs[-1], None)
+    assert delivered.containing(runs[3]) == runs[3]
+    assert not delivered.gap_for(runs[3], 0)
 
 
 def small_segment(seed: int) -> bytes:
