@@ -273,7 +273,7 @@ class GrowingPartition:
         if isinstance(self.directory.path, UrlPath):
             return None
         try:
-            return files.stamp(self.directory.path / PARTITION_METADATA)
+            return files.stamp(files.joined(self.directory.path, PARTITION_METADATA))
         except OSError:
             return None
 

@@ -13,7 +13,7 @@ from ..errors import KafkaFormatError
 from ..log import PartitionDir, PartitionLog
 from ..log.format.leader_epochs import Epochs
 from ..log.format.snapshots import ProducerEntry
-from ..log.reading.lookups import Place, find_max_timestamp, find_timestamp
+from ..log.reading.lookups import Place, find_batch_start, find_max_timestamp, find_timestamp
 from ..log.reading.models import DamagedLogError
 from ..log.reading.part import Part
 from ..log.reading.record_selection import OffsetBound
@@ -61,6 +61,11 @@ class Fetched(NamedTuple):
     damaged: bool = False
     transactional: bool = False
     legacy: bool = False
+
+
+def _epochs_below(epochs: Epochs, end: int) -> Epochs:
+    """Return the leader epochs that begin before the offset `end`. The first epoch is always included."""
+    return [(epoch, first) for epoch, first in epochs if first < end] or epochs[:1]
 
 
 class ServedPartition(GrowingPartition):
@@ -119,7 +124,8 @@ class ServedPartition(GrowingPartition):
             if self._settings.at is not None and len(epochs) > 1:
                 with self._lock:
                     self._check()
-                    epochs = self._until_end(epochs)
+                    end = self._end_before_last_segment()
+                    epochs = self._until_end(epochs) if end is None else _epochs_below(epochs, end)
         except (KafkaFormatError, OSError):
             epochs = []
         found = epochs[-1][0] if epochs else -1
@@ -137,8 +143,21 @@ class ServedPartition(GrowingPartition):
         """Remove the leader epochs after the end that the option `at` selects. The first epoch is always kept."""
         if self._settings.at is None:
             return epochs
-        end = self._log_end()
-        return [(epoch, first) for epoch, first in epochs if first < end] or epochs[:1]
+        return _epochs_below(epochs, self._log_end())
+
+    def _end_before_last_segment(self) -> int | None:
+        """Return the end that the option `at` selects, if it is an offset before the last segment.
+
+        A Metadata request determines this end for every partition. The end of the log is not needed, so the last
+        segment is not read.
+        """
+        at = self._settings.at
+        if at is None or at.kind != "offset" or self._tail is not None:
+            return None
+        self._list_if_changed()
+        self._check_log_start()
+        last = self.directory.segments[-1].base_offset if self.directory.segments else None
+        return None if last is None or at.n >= last else self._start_of_batch(at.n, last)
 
     def producers(self) -> list[ProducerEntry]:
         """Return the state of each producer at the end of the log, ordered by producer id."""
@@ -326,11 +345,7 @@ class ServedPartition(GrowingPartition):
         """Return the base offset of the batch that contains `offset`, or `offset` if no batch contains it."""
         if not self.log_start_offset <= offset < end:
             return min(offset, end)
-        for part in self.log.parts(offset, offset + 1, lambda _: None):
-            last = last_offsets(part.table)
-            for base in part.table["base_offset"][(part.table["base_offset"] < offset) & (last >= offset)].tolist():
-                return int(base)
-        return offset
+        return find_batch_start(self.log, offset)
 
     def _state(self) -> TransactionState:
         """Return the `TransactionState` of the log, which covers all batches up to the log end."""

@@ -13,7 +13,7 @@ from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET, MAX_RELATIVE_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
 from ..log import Damage, PartitionLog
 from ..log.format.file_view import FileView
-from ..log.format.preallocated import only_zeros
+from ..log.format.preallocated import is_hole, only_zeros
 from ..log.reading.index_lookup import batch_at
 from ..log.reading.index_ranges import last_border
 from ..log.reading.partition_dir import SegmentFile
@@ -99,8 +99,10 @@ class Tail:
         Return True if the last batch was found. If the index or a batch is damaged, return False,
         so that the caller checks the whole segment.
         """
-        border = last_border(segment)
-        with FileView(segment.path, fill_unreadable=True) as view:
+        with FileView(segment.place, fill_unreadable=True) as view:
+            if is_hole(view):
+                return True
+            border = last_border(segment)
             if border is not None:
                 batch = batch_at(view, border.position)
                 if batch is None or not self.end <= int(batch["base_offset"]) <= last_offset(batch) <= border.upto:
@@ -139,10 +141,11 @@ class Tail:
         """Return the size and the modification time of the last segment. Return None if it is missing."""
         if self.segment is None:
             return None
-        if isinstance(self.segment.path, UrlPath):
+        place = self.segment.place
+        if isinstance(place, UrlPath):
             return self.segment.size, 0
         try:
-            status = os.stat(self.segment.path)
+            status = os.stat(place)
         except FileNotFoundError:
             return None
         return status.st_size, settled(status.st_mtime_ns)
@@ -168,7 +171,7 @@ class Tail:
             self.end = max(self.end, segment.base_offset or 0)
         self._state = self._present_state()
         error: KafkaFormatError | None = None
-        with FileView(segment.path, fill_unreadable=True) as view:
+        with FileView(segment.place, fill_unreadable=True) as view:
             if self._last_head is not None:
                 at, head = self._last_head
                 if view.read(at, len(head)) != head:

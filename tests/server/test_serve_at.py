@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -171,6 +173,25 @@ def test_plans_are_discarded_after_the_end_of_the_log_is_found(tmp_path: Path, o
     found = served.find_timestamp(end - 1)
     assert found is not None
     assert found.offset == end - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "epoch"), [({"at": 450}, 1), ({"at": 400}, 0), ({"at": -1}, 2), ({"at": -600}, 0), ({"at_time": 1}, 2)]
+)
+def test_leader_epochs_of_sparse_partitions_need_few_calls(tmp_path: Path, options: dict[str, Any], epoch: int) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    (folder / EPOCHS).write_text("0\n4\n0 0\n1 400\n2 600\n3 1000\n")
+    for base in (0, 500, 1000):
+        for suffix in ("log", "index", "timeindex"):
+            (folder / f"{base:020}.{suffix}").touch()
+            os.truncate(folder / f"{base:020}.{suffix}", 10 << 20)
+    served = kafkafmt.serve(tmp_path, **options).catalog.partition("t", 0)
+    assert served is not None
+    # A Metadata response contains the leader epoch of each partition, so the work per partition must be small.
+    profile = cProfile.Profile()
+    assert profile.runcall(served.leader_epoch) == epoch
+    assert sum(entry.callcount for entry in profile.getstats()) < 1000
 
 
 @pytest.mark.parametrize(("options", "end"), [({}, 9), ({"at": -2}, 7)])

@@ -49,6 +49,20 @@ def only_zeros(view: FileView, position: int) -> bool:
     return True
 
 
+def start_of_last_hole(view: FileView) -> int:
+    """Return a position from which on the file is a hole, or the size of the file if it does not end with a hole."""
+    return max((end for _, end in _data_ranges(view, 0)), default=0)
+
+
+def is_hole(view: FileView) -> bool:
+    """Return whether the file is empty, or is a hole. No data is read. If the file is not local, return False."""
+    try:
+        os.lseek(view.fileno(), 0, os.SEEK_DATA)
+    except OSError as error:
+        return error.errno == errno.ENXIO
+    return False
+
+
 def occupied(view: FileView) -> int:
     """Return how many bytes of a file occupy disk space. Without holes, this is the size of the file.
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
-from ...paths import Location
+from ...paths import UrlPath
 from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
 from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
-from ..format.preallocated import only_zeros
+from ..format.preallocated import only_zeros, start_of_last_hole
 from .partition_dir import SegmentFile
 from .segment_tables import FIRST_READ
 from .segment_walker import Walker
@@ -76,7 +76,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
     entry, _ = _around(
-        segment.sibling(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE_OFFSET), view
+        segment.sibling_place(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE_OFFSET), view
     )
     if entry is None:
         return 0
@@ -93,7 +93,7 @@ def indexed_offset(segment: SegmentFile, view: FileView, offset: int) -> int:
     if segment.base_offset is None or offset < segment.base_offset:
         return -1
     value = min(offset - segment.base_offset, MAX_RELATIVE_OFFSET)
-    entry, _ = _around(segment.sibling(".index"), OFFSET_ENTRY, value, view)
+    entry, _ = _around(segment.sibling_place(".index"), OFFSET_ENTRY, value, view)
     return -1 if entry is None else segment.base_offset + entry.first
 
 
@@ -105,7 +105,7 @@ def last_position_below(segment: SegmentFile, view: FileView, offset: int) -> in
     if segment.base_offset is None:
         return -1
     value = min(offset - 1 - segment.base_offset, MAX_RELATIVE_OFFSET)
-    entry, _ = _around(segment.sibling(".index"), OFFSET_ENTRY, value, view)
+    entry, _ = _around(segment.sibling_place(".index"), OFFSET_ENTRY, value, view)
     return -1 if entry is None else entry.second
 
 
@@ -118,7 +118,7 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
     """
     if segment.base_offset is None:
         return None
-    before, following = _around(segment.sibling(".timeindex"), TIME_ENTRY, timestamp - 1, view)
+    before, following = _around(segment.sibling_place(".timeindex"), TIME_ENTRY, timestamp - 1, view)
     upto = None if following is None else segment.base_offset + following.second
     if before is None:
         return None if upto is None else TimeBounds(segment.base_offset - 1, upto)
@@ -138,7 +138,7 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     """
     if segment.base_offset is None:
         return None
-    entry, _ = _around(segment.sibling(".timeindex"), TIME_ENTRY, MAX_OFFSET, view)
+    entry, _ = _around(segment.sibling_place(".timeindex"), TIME_ENTRY, MAX_OFFSET, view)
     if entry is None:
         return None
     offset, largest, found = segment.base_offset + entry.second, entry.first, False
@@ -155,7 +155,9 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     return largest if found else None
 
 
-def _around(path: Location, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
+def _around(
+    path: str | UrlPath, entry: np.dtype[np.void], value: int, log: FileView
+) -> tuple[Entry | None, Entry | None]:
     """Return the last index entry whose first field is at most `value`, and the entry after it.
 
     The entries are found by bisection. The numbers of read bytes and read calls are added to the
@@ -165,6 +167,8 @@ def _around(path: Location, entry: np.dtype[np.void], value: int, log: FileView)
         with FileView(path) as view:
             size = entry.itemsize
             low, high = 0, view.size // size
+            if high > BLOCK_ENTRIES:
+                high = min(high, start_of_last_hole(view) // size + 1)
             while high - low > BLOCK_ENTRIES:
                 middle = (low + high) // 2
                 first = int(np.frombuffer(view.read(middle * size, size), entry)[0][0])

@@ -20,6 +20,7 @@ from ...errors import KafkaFormatError
 from ...types import IntArray
 from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, all_offset_entries
+from ..format.preallocated import start_of_last_hole
 from .partition_dir import SegmentFile
 from .ranges import read_head
 
@@ -214,11 +215,11 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
     if base is None or (start <= base and end > whole.end.upto):
         return whole
     try:
-        with FileView(segment.sibling(".index")) as view:
+        with FileView(segment.sibling_place(".index")) as view:
             before = _border(view, base, _last_entry(view, lambda at, _: at <= start - base))
             after = _border(view, base, _last_entry(view, lambda at, _: at < end - 1 - base) + 2)
             _count(view, counts)
-        with FileView(segment.path, fill_unreadable=True) as log:
+        with FileView(segment.place, fill_unreadable=True) as log:
             first = None if before is None else first_offset_at(log, before)
             if before is None or first is None or not base <= first <= start:
                 before = whole.start
@@ -262,7 +263,7 @@ def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border 
     if segment.base_offset is None:
         return None
     try:
-        with FileView(segment.sibling(".index")) as view:
+        with FileView(segment.sibling_place(".index")) as view:
             return _border(view, segment.base_offset, find(view))
     except OSError:
         return None
@@ -281,7 +282,7 @@ def _entries(
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
     try:
-        with FileView(segment.sibling(".index")) as view:
+        with FileView(segment.sibling_place(".index")) as view:
             first, last = 0, view.size // OFFSET_ENTRY.itemsize
             if last > 4 * BLOCK_ENTRIES:
                 whole = not stretch.start.indexed
@@ -314,6 +315,8 @@ def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArr
     first entry.
     """
     low, high = -1, view.size // OFFSET_ENTRY.itemsize
+    if high > BLOCK_ENTRIES:
+        high = min(high, start_of_last_hole(view) // OFFSET_ENTRY.itemsize + 1)
     while high - low > 1:
         middle = (low + high) // 2
         begin = max(min(middle - BLOCK_ENTRIES // 2, high - BLOCK_ENTRIES), low + 1, 0)

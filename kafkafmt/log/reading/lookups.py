@@ -1,4 +1,4 @@
-"""Find a record by its timestamp, as a broker does, or by its offset.
+"""Find a record by its timestamp, as a broker does, or by its offset. Find the batch that contains an offset.
 
 A search by timestamp returns the record with the lowest offset that has this timestamp or a later
 one.
@@ -12,13 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...constants import CONTROL_BIT, NO_END, NO_TIMESTAMP
+from ...constants import CONTROL_BIT, MAGIC_V2, NO_END, NO_TIMESTAMP
+from ...errors import KafkaFormatError
 from ...records import RecordReader
-from .index_lookup import largest_timestamp, time_bounds
+from ...types import last_offsets
+from ..format.file_view import FileView
+from ..format.preallocated import is_hole, only_zeros
+from .index_lookup import SCAN_BYTES, largest_timestamp, position_before, time_bounds
 from .part import Part
 from .partition import PartitionLog
 from .partition_dir import SegmentFile
 from .planned_log import UNKNOWN
+from .ranges import read_head
+from .segment_tables import FIRST_READ
+from .segment_walker import Walker
 
 
 class Place(NamedTuple):
@@ -117,7 +124,7 @@ def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[
 def _largest(log: PartitionLog, segment: SegmentFile) -> int:
     try:
         with log.view(segment) as view:
-            largest = largest_timestamp(segment, view)
+            largest = NO_TIMESTAMP if is_hole(view) else largest_timestamp(segment, view)
     except FileNotFoundError:
         log.skip_missing(segment)
         return NO_TIMESTAMP
@@ -139,6 +146,60 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
             if place is not None:
                 return place
     return None
+
+
+def find_batch_start(log: PartitionLog, offset: int) -> int:
+    """Return the base offset of the batch that contains `offset`, or `offset` if no valid batch contains it."""
+    for segment in log.segments_in(offset, offset + 1):
+        try:
+            with log.view(segment) as view:
+                found = _batch_start_near_index(segment, view, offset, log.max_batch_bytes)
+        except FileNotFoundError:
+            found = None
+        if found is not None:
+            return found
+    for part in log.parts(offset, offset + 1, lambda _: None):
+        bases = part.table["base_offset"]
+        for base in bases[(bases < offset) & (last_offsets(part.table) >= offset)].tolist():
+            return int(base)
+    return offset
+
+
+def _batch_start_near_index(segment: SegmentFile, view: FileView, offset: int, max_batch_bytes: int) -> int | None:
+    """Return the result of `find_batch_start` for one segment. Read only the batches after the nearest index entry.
+
+    Return None if the batches are damaged, or if offsets are missing. In these cases, `PartitionLog.parts` determines
+    which batch is valid.
+    """
+    if is_hole(view):
+        return offset
+    position = position_before(segment, view, offset, exactly=True)
+    before = None if position else (segment.base_offset or 0) - 1
+    walker = Walker(view, segment.base_offset or 0, max_batch_bytes, first_read=FIRST_READ)
+    end = min(view.size, position + SCAN_BYTES)
+    for start, _, rows, error in walker.tables(position, end):
+        firsts, lasts = rows["base_offset"], last_offsets(rows)
+        if len(rows):
+            position = start + int(rows["position"][-1]) + int(rows["size"][-1])
+            expected = np.concatenate((firsts[:1] if before is None else [before + 1], lasts[:-1] + 1))
+            if (firsts != expected).any() or (lasts < firsts).any() or (rows["magic"] < MAGIC_V2).any():
+                return None
+            before = int(lasts[-1])
+            if before >= offset:
+                if position < view.size and not _continues(view, position, before + 1):
+                    return None
+                return min(int(firsts[np.argmax(lasts >= offset)]), offset)
+        if error is not None:
+            return offset if only_zeros(view, position) else None
+    return offset if end == view.size else None
+
+
+def _continues(view: FileView, position: int, offset: int) -> bool:
+    """Return whether a batch with the base offset `offset` begins at `position`, or whether only zeros follow."""
+    try:
+        return read_head(view, position)[0] == offset
+    except KafkaFormatError:
+        return only_zeros(view, position)
 
 
 def _reader(log: PartitionLog, low: int) -> RecordReader:

@@ -84,6 +84,10 @@ class SegmentFile:
         """Return the path of another file of the segment, by its suffix, such as ".index"."""
         return self.folder / self.sibling_name(suffix)
 
+    def sibling_place(self, suffix: str) -> str | UrlPath:
+        """Return the path of another file of the segment as a string, or its URL. No `Path` object is created."""
+        return files.joined(self.folder, self.sibling_name(suffix))
+
     def sibling_name(self, suffix: str) -> str:
         """Return the name of the segment's file with the given suffix, such as ".index"."""
         return (

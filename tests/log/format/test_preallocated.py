@@ -14,7 +14,7 @@ from counting import count_bytes
 
 import kafkafmt
 from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.preallocated import end_of_content, occupied, only_zeros
+from kafkafmt.log.format.preallocated import end_of_content, is_hole, occupied, only_zeros, start_of_last_hole
 
 SIZE = 3 << 20
 HOLE = 1 << 30
@@ -50,6 +50,8 @@ def test_end_of_content_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     end = int(nonzero[-1]) + 1 if len(nonzero) else 0
     with FileView(tmp_path / "file") as view:
         assert end_of_content(view) == end
+        assert end <= start_of_last_hole(view) <= SIZE
+        assert not (is_hole(view) and end)
         for position in (0, end - 1, end, end + 1, SIZE - 1, SIZE, chance.randrange(SIZE)):
             assert only_zeros(view, max(position, 0)) == (max(position, 0) >= end)
 
@@ -60,6 +62,21 @@ def test_file_that_was_truncated_after_opening_has_no_content(tmp_path: Path) ->
     with FileView(path) as view:
         os.truncate(path, 0)
         assert (end_of_content(view), only_zeros(view, 0)) == (0, True)
+
+
+def test_hole_at_the_end_of_a_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    for size, whole in ((0, True), (HOLE, True), (0, True)):
+        os.truncate(path, size)
+        with FileView(path) as view:
+            assert is_hole(view) == whole
+            assert start_of_last_hole(view) == 0
+    path.write_bytes(b"x" * 4096)
+    os.truncate(path, HOLE)
+    with FileView(path) as view:
+        assert not is_hole(view)
+        assert start_of_last_hole(view) < HOLE // 2
 
 
 def test_holes_occupy_no_space(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ result.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ from selecting import interval
 from sparse_logs import BATCH_BYTES, SparseLog
 
 import kafkafmt
+from kafkafmt.constants import NO_END
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading.damage_callbacks import OnDamage
-from kafkafmt.log.reading.lookups import find_offset, find_timestamp
+from kafkafmt.log.reading.lookups import find_batch_start, find_offset, find_timestamp
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.reading.read_limits import ReadLimits
+from kafkafmt.types import last_offsets
 
 N = 2000
 
@@ -147,6 +150,52 @@ def test_lookup_costs_the_same_in_a_log_of_any_size(find: Any, tmp_path: Path) -
         costs.append(cost)
     assert costs[0] == costs[1]
     assert max(costs[0]) < (11 * BATCH_BYTES, 40)
+
+
+@pytest.mark.parametrize("preallocated", [False, True])
+@pytest.mark.parametrize("damage", ["none", "checksum", "base offset", "missing batch", "repeated batch", "index"])
+def test_batch_start_is_that_of_the_batch_that_is_read(long_log: Path, damage: str, preallocated: bool) -> None:
+    path, index = long_log / f"{0:020}.log", long_log / f"{0:020}.index"
+    data, size = bytearray(path.read_bytes()), path.stat().st_size // N
+    (part,) = PartitionLog(discover([long_log]).partitions[0]).parts(7005, 7006, None)
+    begin = part.position + int(part.table["position"][part.table["base_offset"] == 7005][0])
+    if damage == "checksum":
+        data[begin + 100] ^= 1
+    elif damage == "base offset":
+        data[begin : begin + 8] = (7003).to_bytes(8, "big")
+    elif damage == "missing batch":
+        del data[begin : begin + size]
+    elif damage == "repeated batch":
+        data[begin:begin] = data[begin : begin + size]
+    elif damage == "index":
+        index.write_bytes(index.read_bytes()[4:])
+    path.write_bytes(data)
+    if preallocated:
+        os.truncate(path, 1 << 30)
+        os.truncate(index, 10 << 20)
+    log = PartitionLog(discover([long_log]).partitions[0])
+    start_of: dict[int, int] = {}
+    for part in log.parts(0, NO_END, lambda _: None):
+        for first, last in zip(part.table["base_offset"].tolist(), last_offsets(part.table).tolist(), strict=True):
+            start_of |= dict.fromkeys(range(first, last + 1), first)
+    for offset in [0, 1, 5, 9999, 10_000, 50_000, *range(6940, 7020)]:
+        log = PartitionLog(log.directory)
+        assert find_batch_start(log, offset) == start_of.get(offset, offset), offset
+        if damage == "none":
+            assert log.reads < 10
+            assert log.bytes_read < 100_000
+
+
+def test_lookups_in_a_preallocated_index_read_few_bytes(long_log: Path) -> None:
+    path, counts = long_log / f"{0:020}.index", []
+    for size in (path.stat().st_size, 10 << 20):
+        os.truncate(path, size)
+        log = PartitionLog(discover([long_log]).partitions[0])
+        assert next(log.records(OffsetInterval(7003))).offset == 7003
+        assert log.next_offset == 5 * N
+        counts.append((log.reads, log.bytes_read))
+    assert counts[1][0] <= counts[0][0] + 4
+    assert counts[1][1] <= counts[0][1] + (16 << 10)
 
 
 def test_time_lookup_covers_records_below_the_log_start_on_request(tmp_path: Path) -> None:
