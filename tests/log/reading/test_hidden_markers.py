@@ -27,7 +27,8 @@ def write(folder: Path, chance: Random, n: int) -> Path:
     """Write segments with small batches of four producers and markers. Damage many batches and some index entries."""
     folder = folder / "t-0"
     folder.mkdir()
-    share, opened, aborted = chance.choice((0.02, 0.3, 0.6)), {}, []
+    share, aborted = chance.choice((0.02, 0.3, 0.6)), []
+    opened: dict[int, int] = {}
     base = 0
     for _ in range(3):
         data, entries, first = bytearray(), [], base
@@ -41,9 +42,12 @@ def write(folder: Path, chance: Random, n: int) -> Path:
                 del opened[producer]
             else:
                 size = chance.choice((0, 1, 10, 200))
-                flags = {"flags": TRANSACTIONAL} if producer else {}
                 made = batch(
-                    [record(0, value=b"v" * size)], base_offset=base, producer_id=producer, producer_epoch=0, **flags
+                    [record(0, value=b"v" * size)],
+                    base_offset=base,
+                    flags=TRANSACTIONAL if producer else 0,
+                    producer_id=producer,
+                    producer_epoch=0,
                 )
                 if producer:
                     opened.setdefault(producer, base)
