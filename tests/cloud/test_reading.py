@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import threading
+from concurrent.futures import wait
 from pathlib import Path
 
 import obstore
@@ -17,10 +18,12 @@ from obstore.store import S3Store
 from serving import Client
 
 import kafkafmt
-from kafkafmt.log import NoLogError, discover
+from kafkafmt.constants import NO_END
+from kafkafmt.log import NoLogError, PartitionLog, discover
 from kafkafmt.log.format import remote
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.object_store import ObjectStore
+from kafkafmt.log.reading import single_pass
 from kafkafmt.paths import UrlPath
 from kafkafmt.types import Buffer
 
@@ -197,6 +200,81 @@ def test_scan_has_several_requests_open(indexed: tuple[Path, str], monkeypatch: 
 
     monkeypatch.setattr(ObjectStore, "read", read)
     assert kafkafmt.open(indexed[1])["t", 0].to_arrow(columns=["offset"]).num_rows == 40_000
+
+
+@pytest.fixture(scope="module")
+def divided(bucket: S3Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the local path and the URL of a log of five segments of 1 MB, with indexes but without checkpoints."""
+    folder: Path = tmp_path_factory.mktemp("divided") / "log"
+    with kafkafmt.LogDirectory(folder, segment_bytes=1 << 20) as directory:
+        writer = directory.writer("t", 0)
+        for _ in range(100):
+            writer.append([(None, bytes(1000))] * 50)
+        assert len(writer.segments) == 5
+    for checkpoint in folder.glob("*checkpoint"):
+        checkpoint.unlink()
+    upload(bucket, folder, "divided")
+    return folder, f"s3://{BUCKET}/divided"
+
+
+@pytest.fixture
+def small_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reduce the sizes of requests, so that a log of a few MB needs as many requests as a large one."""
+    monkeypatch.setattr(remote, "REQUEST_BYTES", 64 << 10)
+    monkeypatch.setattr(remote, "WHOLE_BYTES", 64 << 10)
+    monkeypatch.setattr(remote, "AHEAD_BYTES", 512 << 10)
+    monkeypatch.setattr(single_pass, "RANGE_BYTES", 128 << 10)
+
+
+def requested(proxy: Proxy) -> dict[int, int]:
+    """Return the number of requested bytes of each segment, by base offset."""
+    found: dict[int, int] = {}
+    for _, path, span in proxy.requests:
+        if path.endswith(".log") and span:
+            first, last = span.removeprefix("bytes=").split("-")
+            base = int(path[-24:-4])
+            found[base] = found.get(base, 0) + int(last) + 1 - int(first)
+    return found
+
+
+def finish_requests() -> None:
+    """Wait for the requests that open segments in advance."""
+    wait(list(remote._opened.values()))
+
+
+@pytest.mark.usefixtures("small_requests")
+def test_next_segment_is_requested_at_the_end_of_the_current_one(divided: tuple[Path, str], proxy: Proxy) -> None:
+    log = PartitionLog(discover([divided[1]]).partitions[0])
+    proxy.requests.clear()
+    second, size = log.segments[1].base_offset, log.segments[0].size
+    assert second is not None
+    seen = []
+    for part in log.parts(0, NO_END, None):
+        finish_requests()
+        if part.plan.segment != log.segments[0]:
+            break
+        seen.append((size - part.extent.end, requested(proxy).get(second, 0)))
+    assert [asked for left, asked in seen if left >= 768 << 10] == [remote.FIRST_BYTES] * 2
+    assert max(asked for _, asked in seen) > remote.FIRST_BYTES
+
+
+@pytest.mark.usefixtures("small_requests")
+def test_scan_of_several_segments_requests_each_byte_once(divided: tuple[Path, str], proxy: Proxy) -> None:
+    proxy.requests.clear()
+    assert kafkafmt.open(divided[1])["t", 0].to_arrow(columns=["offset"]).num_rows == 5_000
+    sizes = {int(p.stem): p.stat().st_size for p in (divided[0] / "t-0").glob("*.log")}
+    assert requested(proxy) == sizes
+    assert not [path for _, path, _ in proxy.requests if path.endswith("checkpoint")]
+
+
+@pytest.mark.usefixtures("small_requests")
+def test_end_offset_limits_the_requests_of_the_last_segment(divided: tuple[Path, str], proxy: Proxy) -> None:
+    bases = sorted(int(p.stem) for p in (divided[0] / "t-0").glob("*.log"))
+    proxy.requests.clear()
+    table = kafkafmt.open(divided[1])["t", 0].to_arrow(end=bases[1] + 1)
+    assert table.num_rows == bases[1] + 1
+    assert requested(proxy)[bases[1]] < 256 << 10
+    assert not requested(proxy).keys() & set(bases[2:])
 
 
 def test_failing_requests_are_repeated(damaged: tuple[Path, str], proxy: Proxy) -> None:

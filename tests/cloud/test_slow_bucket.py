@@ -43,7 +43,8 @@ def test_scan_of_a_slow_and_failing_bucket_delivers_everything(
     large: tuple[Path, str], proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, url = large
-    monkeypatch.setattr(remote, "REQUEST_BYTES", 256 << 10)  # so that some of the requests fail
+    for name in ("REQUEST_BYTES", "WHOLE_BYTES"):
+        monkeypatch.setattr(remote, name, 256 << 10)  # so that some of the requests fail
     expected = kafkafmt.open(folder)["t", 0].to_arrow()
     assert kafkafmt.open(url)["t", 0].to_arrow().equals(expected)
     undisturbed = len(proxy.requests)

@@ -346,15 +346,21 @@ class FileView:
         self.close()
 
 
-def open_ahead(path: Location, index: Location, whole: bool) -> None:
+def open_ahead(path: Location, index: Location, size: int) -> None:
     """Begin to open a segment and its offset index in the background, if their paths are URLs.
 
-    If `whole` is True, the caller will read the whole segment, so more bytes at its start are
-    requested.
+    `size` is the number of bytes at the start of the segment that the caller will read. If this
+    number is small, all these bytes are fetched with one request.
     """
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)
-        remote.open_ahead(path, remote.NEXT_BYTES if whole else remote.FIRST_BYTES)
+        remote.open_ahead(path, max(size, remote.FIRST_BYTES) if size <= remote.WHOLE_BYTES else remote.FIRST_BYTES)
+
+
+def fetch_ahead(path: Location, size: int) -> None:
+    """Request the first `size` bytes of a segment that `open_ahead` has opened."""
+    if isinstance(path, UrlPath):
+        remote.fetch_ahead(path, size)
 
 
 def forget_ahead(path: Location, index: Location) -> None:

@@ -34,9 +34,6 @@ KEPT_BLOCKS = 64
 """Largest number of fetched byte ranges that are kept in memory if a file is not read sequentially."""
 THREADS = 32
 
-NEXT_BYTES = 64 << 20
-"""Number of bytes of the next segment that are fetched while the current segment is read."""
-
 _pools: dict[int, ThreadPoolExecutor] = {}
 _opened: dict[tuple[int, UrlPath], Future[RemoteFile]] = {}
 _lock = ForkSafeLock()
@@ -52,13 +49,28 @@ def _pool() -> ThreadPoolExecutor:
         return _pools[process]
 
 
-def open_ahead(path: UrlPath, size: int) -> None:
-    """Open a file and fetch its first `size` bytes in a background thread. `open_file` later returns this file."""
+def open_ahead(path: UrlPath, first_bytes: int) -> None:
+    """Open a file and fetch its first bytes in a background thread. `open_file` later returns this file."""
     key = os.getpid(), path
     pool = _pool()
     with _lock:
         if key not in _opened:
-            _opened[key] = pool.submit(_opened_with, path, size)
+            _opened[key] = pool.submit(RemoteFile, path, first_bytes)
+
+
+def fetch_ahead(path: UrlPath, size: int) -> None:
+    """Request the first `size` bytes of a file that `open_ahead` has opened. If the file is not open, do nothing."""
+    key = os.getpid(), path
+    with _lock:
+        found = _opened.pop(key, None)  # so that no other thread uses the file at the same time
+    if found is None:
+        return
+    if found.done() and found.exception() is None:
+        found.result().fetch(0, min(size, found.result().size))
+    with _lock:
+        kept = _opened.setdefault(key, found)
+    if kept is not found:
+        found.add_done_callback(_close)
 
 
 def forget_ahead(path: UrlPath) -> None:
@@ -74,12 +86,6 @@ def open_file(path: UrlPath) -> RemoteFile:
     with _lock:
         found = _opened.pop((os.getpid(), path), None)
     return RemoteFile(path) if found is None else found.result()
-
-
-def _opened_with(path: UrlPath, size: int) -> RemoteFile:
-    file = RemoteFile(path, max(size, FIRST_BYTES) if size <= WHOLE_BYTES else FIRST_BYTES)
-    file.fetch(0, min(size, file.size))
-    return file
 
 
 def _close(file: Future[RemoteFile]) -> None:

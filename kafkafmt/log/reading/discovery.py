@@ -11,7 +11,7 @@ In a log directory, only live partitions are read. Partitions with the suffix `-
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...errors import StructureError
@@ -184,7 +184,9 @@ def _discover_path(path: Location, messages: list[str], listings: Listings) -> l
     packed = recognize.packed_logs(names)
     links = [n for n in names if parse_partition_name(n).parsed and not files.is_file(path / n)]
     messages += [f"{path / link}: the target of the link does not exist" for link in links]
-    found = _partitions_in(path, directories, messages, listings)
+    # Requests for missing objects are avoided, because each request takes long.
+    checkpoints = [n for n in OFFSET_CHECKPOINTS if n in sizes] if isinstance(path, UrlPath) else OFFSET_CHECKPOINTS
+    found = _partitions_in(path, directories, checkpoints, messages, listings)
     if found:
         messages += [_packed_message(path / name) for name in packed]
         return found
@@ -229,19 +231,19 @@ def _few(names: list[str]) -> str:
 
 
 def _partitions_in(
-    path: Location, directories: list[str], messages: list[str], listings: Listings
+    path: Location, directories: list[str], checkpoints: Sequence[str], messages: list[str], listings: Listings
 ) -> list[PartitionDir]:
-    """Return the partition directories of a log directory.
+    """Return the partition directories of a log directory. `checkpoints` contains the names of its checkpoints.
 
     If a partition directory cannot be read, its `PartitionDir` contains the exception in the
     attribute `error`.
     """
-    checkpoints = _read_checkpoints(path)
+    offsets = _read_checkpoints(path, checkpoints)
 
     def read(directory: str) -> tuple[PartitionDir | None, list[str]]:
         name, told = parse_partition_name(directory), list[str]()
         try:
-            return _partition_in(path / directory, name.parsed, told, checkpoints, listings), told
+            return _partition_in(path / directory, name.parsed, told, offsets, listings), told
         except OSError as error:
             if name.parsed:
                 unreadable = PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error)
@@ -296,7 +298,9 @@ def _segments_among(path: Location, names: list[str]) -> list[str]:
     return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
 
 
-def _read_checkpoints(root: Location) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
+def _read_checkpoints(
+    root: Location, names: Sequence[str] = OFFSET_CHECKPOINTS
+) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
     values: Checkpoints = {}
     problems = []
 
@@ -308,9 +312,7 @@ def _read_checkpoints(root: Location) -> tuple[Checkpoints, list[tuple[str, str,
         except StructureError as error:
             return error
 
-    for name, found in zip(
-        OFFSET_CHECKPOINTS, map_waiting(read, OFFSET_CHECKPOINTS, isinstance(root, UrlPath)), strict=True
-    ):
+    for name, found in zip(names, map_waiting(read, names, isinstance(root, UrlPath)), strict=True):
         if isinstance(found, StructureError):
             problems.append((name, "unreadable_checkpoint", found.message))
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,10 +11,8 @@ from typing import Any
 from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END
 from ...errors import KafkaFormatError
-from ...paths import UrlPath
 from ...records import Chunk, RecordReader
 from ...types import COLUMNS, RecordColumns
-from ..format import file_view
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from ..format.unreadable import named
@@ -34,6 +31,7 @@ from .planned_log import PlannedLog
 from .ranges import MAX_HEADERS_READ, reach
 from .remainder import Remainder, SegmentRemainder, StretchRemainder
 from .segment_walker import Walker
+from .segments_ahead import SegmentsAhead
 from .single_pass import SinglePass, UnconfirmedError, add_run
 from .transaction_walk import find_transactions
 from .transactions import Transactions
@@ -152,10 +150,11 @@ class PartitionLog(PlannedLog):
         the `Part` was yielded. If `headers_only` is True, the buffer of a `Part` can be
         empty, and larger byte ranges are checked at once.
         """
-        for segment in self._opened_ahead(start, end):
+        ahead = SegmentsAhead(self.segments_in(start, end), start, end, self._stretches)
+        for segment in ahead:
             rest: Remainder | None = None
             if segment.name not in self._plans:
-                rest = yield from self._in_one_pass(segment, start, end, headers_only)
+                rest = yield from self._in_one_pass(segment, start, end, headers_only, ahead)
                 if rest is None:
                     continue
             if isinstance(rest, StretchRemainder):
@@ -169,28 +168,8 @@ class PartitionLog(PlannedLog):
                 events = self.events_of(segment, start, end)
                 yield from self.segment_parts(events, start, end, on_damage, grouped)
 
-    def _opened_ahead(self, start: int, end: int) -> Iterator[SegmentFile]:
-        """Yield the segments to read. If they have URLs, open each segment in advance, in the background."""
-        segments = self.segments_in(start, end)
-        if not isinstance(self.directory.path, UrlPath):
-            yield from segments
-            return
-        ahead: deque[SegmentFile] = deque()
-        try:
-            for segment in segments:
-                whole = segment.name not in self._stretches and start <= (segment.base_offset or 0)
-                file_view.open_ahead(segment.path, segment.sibling(".index"), whole)
-                ahead.append(segment)
-                if len(ahead) > 1:
-                    yield ahead.popleft()
-            if ahead:
-                yield ahead.popleft()
-        finally:
-            for segment in ahead:
-                file_view.forget_ahead(segment.path, segment.sibling(".index"))
-
     def _in_one_pass(
-        self, segment: SegmentFile, start: int, end: int, headers_only: bool
+        self, segment: SegmentFile, start: int, end: int, headers_only: bool, ahead: SegmentsAhead
     ) -> Generator[Part, None, Remainder | None]:
         """Read and check a segment in one pass, without a plan. Stop at the first byte range that fails a check.
 
@@ -212,6 +191,7 @@ class PartitionLog(PlannedLog):
             for part in reading.parts(start, end):
                 yield part
                 add_run(delivered, part.extent)
+                ahead.request((view.size if stretch is None else stretch.end.position) - part.extent.end)
         finally:
             self._close(view)
         if reading.complete:

@@ -1,0 +1,80 @@
+"""Open the next segments of a log, and request their first bytes, while the previous segments are read from a URL."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from ...constants import NO_END
+from ...paths import UrlPath
+from ..format import file_view, remote
+from .index_ranges import Stretch
+from .partition_dir import SegmentFile
+
+MOST_AHEAD = 8
+"""Largest number of segments that are opened in advance."""
+
+
+class SegmentsAhead:
+    """Iterates over the segments to read. If they have URLs, the next segments are opened in the background.
+
+    At least one segment is opened in advance, and more if the segments are small. Therefore, a scan
+    of small segments does not wait for each of them.
+
+    Parameters
+    ----------
+    segments : iterator of SegmentFile
+        The segments, in the order in which they are read.
+    start, end : int
+        Offsets that are read; `end` is exclusive.
+    stretches : mapping
+        Maps the names of segments to byte ranges. Other segments are read completely.
+    """
+
+    def __init__(self, segments: Iterator[SegmentFile], start: int, end: int, stretches: Mapping[str, Stretch]) -> None:
+        self._segments = segments
+        self._start, self._end = start, end
+        self._stretches = stretches
+        self._ahead: deque[tuple[SegmentFile, int]] = deque()
+
+    def __iter__(self) -> Iterator[SegmentFile]:
+        """Yield the segments. When the iterator is closed, close the segments that it has opened in advance."""
+        try:
+            for segment in self._segments:
+                if not isinstance(segment.folder, UrlPath):
+                    yield segment
+                    continue
+                known = self._known_bytes(segment)
+                file_view.open_ahead(segment.path, segment.sibling(".index"), known)
+                self._ahead.append((segment, known))
+                if self._enough_opened():
+                    yield self._ahead.popleft()[0]
+            while self._ahead:
+                yield self._ahead.popleft()[0]
+        finally:
+            for segment, _ in self._ahead:
+                file_view.forget_ahead(segment.path, segment.sibling(".index"))
+
+    def _enough_opened(self) -> bool:
+        """Return whether enough segments after the first one have been opened, so that the first one can be read."""
+        sizes = [segment.size for segment, _ in self._ahead][1:]
+        return len(sizes) == MOST_AHEAD or sum(sizes) >= remote.AHEAD_BYTES
+
+    def request(self, left: int) -> None:
+        """Request bytes of the next segments, when only `left` bytes of the current segment remain to be read."""
+        for segment, known in self._ahead:
+            if left >= remote.AHEAD_BYTES:
+                return
+            file_view.fetch_ahead(segment.path, min(known, remote.AHEAD_BYTES - left))
+            if known < segment.size:
+                return
+            left += known
+
+    def _known_bytes(self, segment: SegmentFile) -> int:
+        """Return the number of bytes at the start of a segment that will certainly be read."""
+        stretch = self._stretches.get(segment.name)
+        if stretch is not None:
+            return 0 if stretch.start.position else stretch.end.position
+        if self._start > (segment.base_offset or 0):
+            return 0
+        return segment.size if self._end == NO_END or (segment.next_base or NO_END) <= self._end else 0
