@@ -12,10 +12,11 @@ does for ``kafka-transactions.sh abort``. Existing batches are not changed.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
 from .salvaged import Salvaged
@@ -74,26 +75,27 @@ class OpenTransaction:
         }
 
 
-def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: Salvaged) -> list[OpenTransaction]:
+def find_open_transactions(log: PartitionLog, damaged: Sequence[Damage], copy: Salvaged) -> list[OpenTransaction]:
     """Return the open transactions in the copy of a partition, the oldest first.
 
     Parameters
     ----------
     log : PartitionLog
         The source of the copy.
-    damaged : iterable of Damage
+    damaged : sequence of Damage
         The damage that was found in the source.
     copy : Salvaged
         The copy.
     """
-    lost = [d for d in damaged if not d.empty] if copy.open else []
+    if not copy.open:
+        return []
+    lost = DamageColumns.of(damaged)
+    highest = int(lost.last[~lost.empty].max(initial=-1))
     found = []
     for p in copy.open:
         first = p.txn_first_offset
         cause = "open"
-        if log.transactions.open.get(p.producer_id) != first and any(
-            d.last_offset is None or d.last_offset >= first for d in lost
-        ):
+        if log.transactions.open.get(p.producer_id) != first and highest >= first:
             cause = "dropped" if copy.copied_end < log.next_offset else "damage"
         aborted_at = copy.aborted.get(p.producer_id)
         found.append(OpenTransaction(log.topic, log.partition, p.producer_id, p.epoch, first, cause, aborted_at))

@@ -221,7 +221,7 @@ class PartitionCopy:
             base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
         highest = max([self.log.plan(source).next_offset or base, *(m.offset for m in markers)])
         mode, times = files.mode_and_times(source.place, view.status)
-        for part_base, part in divide(walker, spans, markers, base, highest):
+        for part_base, part in divide(walker, spans, markers, base, highest, self.spans):
             name = file_name(part_base)
             self.made.modes[name] = mode
             self.bases.append(part_base)

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
-from ..._backend import core
-from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP
+from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import build_marker
 from ...types import BatchTable, IntArray, last_offsets
@@ -33,6 +33,7 @@ from ..format import files
 from ..format.file_view import FileView
 from ..format.names import snapshot_offset_of
 from ..format.snapshots import ProducerEntry, read_snapshot
+from ..format.span_copier import SpanCopier
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
@@ -40,6 +41,7 @@ from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
 from ..reading.transactions import Transactions
 from .salvage_pieces import Restored
+from .span_tables import tables_of
 
 
 class _Marker(NamedTuple):
@@ -72,6 +74,48 @@ class _Lost(NamedTuple):
     leader_epoch: int
 
 
+class _Batch(NamedTuple):
+    """A transactional batch that contains data records."""
+
+    base: int
+    epoch: int
+    timestamp: int
+
+
+class _DataBatches:
+    """The transactional batches with data records in a table, by producer."""
+
+    def __init__(self, table: BatchTable) -> None:
+        self._table = table
+
+    @cached_property
+    def _sorted(self) -> tuple[IntArray, IntArray]:
+        """Producer ids and rows of the batches, ordered by producer id and then by row."""
+        flags = self._table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)
+        rows = np.flatnonzero(flags == TRANSACTIONAL_BIT)
+        producers = self._table["producer_id"][rows]
+        order = np.argsort(producers, kind="stable")
+        return producers[order], rows[order]
+
+    def before(self, row: int, producer_id: int) -> _Batch | None:
+        """Return the last batch of a producer before a row of the table."""
+        producers, rows = self._sorted
+        start, stop = (int(np.searchsorted(producers, producer_id, side)) for side in ("left", "right"))
+        at = start + int(np.searchsorted(rows[start:stop], row)) - 1
+        return self._batches(rows[at : at + 1])[0] if at >= start else None
+
+    def last(self, ids: Container[int]) -> Iterator[tuple[int, _Batch]]:
+        """Yield each producer in `ids` that has a batch, with its last batch."""
+        producers, rows = self._sorted
+        ends = np.flatnonzero(np.append(producers[1:] != producers[:-1], len(producers) > 0))
+        found = zip(producers[ends].tolist(), self._batches(rows[ends]), strict=True)
+        return ((producer_id, batch) for producer_id, batch in found if producer_id in ids)
+
+    def _batches(self, rows: IntArray) -> list[_Batch]:
+        columns = (self._table[name][rows].tolist() for name in ("base_offset", "producer_epoch", "max_timestamp"))
+        return list(map(_Batch, *columns))
+
+
 class _Search:
     """Finds the lost transaction markers that can be restored.
 
@@ -86,9 +130,10 @@ class _Search:
         self._starts = [e.first for e in by_first]
         self._ends = list(accumulate((e.last for e in by_first), max))
         """For each item of `_starts`, the largest marker offset of this transaction and of all earlier ones."""
+        self._lasts = [e.last for e in self.entries]
         self.at = 0
         self.found: list[_Lost] = []
-        self._batches: dict[int, tuple[int, int, int]] = {}
+        self._batches: dict[int, _Batch] = {}
         self._epoch = -1
         self._end = 0
 
@@ -109,33 +154,26 @@ class _Search:
 
         If `needs` returns False for a segment, the batches of this segment can be omitted.
         """
-        lasts = last_offsets(table)
-        start = 0
-        while self.at < len(self.entries) and len(table) and self.entries[self.at].last <= lasts[-1]:
-            entry = self.entries[self.at]
-            i = int(np.searchsorted(lasts, entry.last))
-            self._remember(table[start:i])
-            start = i
-            if table["base_offset"][i] > entry.last:
-                self._restore(entry)
-            self.at += 1
-        self._remember(table[start:])
-
-    def _remember(self, table: BatchTable) -> None:
         if not len(table):
             return
+        lasts, batches = last_offsets(table), _DataBatches(table)
+        stop = bisect_right(self._lasts, int(lasts[-1]), self.at)
+        entries = self.entries[self.at : stop]
+        for entry, i in zip(entries, np.searchsorted(lasts, self._lasts[self.at : stop]).tolist(), strict=True):
+            if table["base_offset"][i] > entry.last:
+                own = batches.before(i, entry.producer_id) or self._batches.get(entry.producer_id)
+                self._restore(entry, own, int(table["leader_epoch"][i - 1]) if i else self._epoch)
+        self.at = stop
+        self._batches.update(batches.last(self.ids))
         self._epoch = int(table["leader_epoch"][-1])
-        self._end = int(table["base_offset"][-1]) + max(int(table["last_offset_delta"][-1]), 0) + 1
-        for producer_id, epoch, base, _, _, timestamp, attributes in core.transactional_batches(table):
-            if producer_id in self.ids and not attributes & CONTROL_BIT:
-                self._batches[producer_id] = base, epoch, timestamp
+        self._end = int(lasts[-1]) + 1
 
-    def _restore(self, entry: _Marker) -> None:
-        base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
-        if not entry.first <= base < entry.last:
+    def _restore(self, entry: _Marker, batch: _Batch | None, leader_epoch: int) -> None:
+        """Restore a marker. `batch` is the last batch of the producer before the marker."""
+        if batch is None or not entry.first <= batch.base < entry.last:
             return  # do not restore a marker if no batch of its transaction was copied
-        if entry.producer_id >= 0 and epoch >= 0:  # a marker needs a producer id and an epoch
-            self.found.append(_Lost(entry, epoch, max(timestamp, NO_TIMESTAMP), self._epoch))
+        if entry.producer_id >= 0 and batch.epoch >= 0:  # a marker needs a producer id and an epoch
+            self.found.append(_Lost(entry, batch.epoch, max(batch.timestamp, NO_TIMESTAMP), leader_epoch))
 
     def finish(self, lost: int) -> None:
         """Find the markers that were lost after the last copied batch.
@@ -146,7 +184,7 @@ class _Search:
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:
-                self._restore(entry)
+                self._restore(entry, self._batches.get(entry.producer_id), self._epoch)
 
 
 def restored_markers(
@@ -166,16 +204,16 @@ def restored_markers(
     lost_markers = _lost_markers(log.transactions)
     if not lost_markers:
         return {}
-    search, scratch = _Search(lost_markers), Scratch()
+    search, scratch, copier = _Search(lost_markers), Scratch(), SpanCopier()
     filled = [(segment, spans) for segment, spans in kept if len(spans)]
     for segment, spans in filled:
         # `finish` needs the last batch of the copy.
         if segment is filled[-1][0] or search.needs(log.plan(segment)):
-            with FileView(segment.place) as view:
-                walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes, scratch=scratch)
-                for start, end in spans.tolist():
-                    for _, _, table, _ in walker.tables(start, end):
-                        search.add(table)
+            # Damaged bytes between the byte ranges may be unreadable.
+            with FileView(segment.place, fill_unreadable=True) as view:
+                walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
+                for _, table in tables_of(walker, spans, copier, scratch):
+                    search.add(table)
     if to_the_end and kept:
         segment, spans = kept[-1]
         search.finish(log.plan(segment).size - int((spans[:, 1] - spans[:, 0]).sum()))

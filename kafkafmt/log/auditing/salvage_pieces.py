@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,11 +15,14 @@ from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...types import BatchTable, Buffer, IntArray, last_offsets
+from ..format.span_copier import SpanCopier
 from ..reading.damaged_spans import DamageColumns, DamagedSpans
 from ..reading.models import Damage
 from ..reading.rows import Joined
+from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import MAX_SEGMENT_BYTES
+from .span_tables import tables_of
 
 
 class Piece(NamedTuple):
@@ -227,22 +230,61 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     return joined
 
 
-def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored]) -> Items:
-    """Return the batches and the restored markers as one list in offset order."""
-    items: Items = []
-    waiting = list(markers)
-    for piece in pieces:
-        start = piece.position
-        for position, _, table, _ in walker.tables(*piece) if waiting else ():
-            firsts = table["base_offset"].tolist()
-            for i, first in enumerate(firsts):
-                at = position + int(table["position"][i])
-                while waiting and waiting[0].offset < first:
-                    items += [Piece(start, at)] if start < at else []
-                    items.append(waiting.pop(0))
-                    start = at
-        items.append(Piece(start, piece.end))
-    return [*items, *waiting]
+def insert(
+    tables: Iterable[tuple[IntArray, BatchTable]], spans: IntArray, markers: Sequence[Restored]
+) -> list[IntArray | Restored]:
+    """Return the batches and the restored markers as one list in offset order.
+
+    Each item is a marker, or an array of byte ranges like `spans`.
+
+    Parameters
+    ----------
+    tables : iterable of (positions, table)
+        File positions and headers of the batches in `spans`, in offset order.
+    spans : array of int64, shape (n, 2)
+        Start and end position of each byte range to copy.
+    markers : sequence of Restored
+        The markers, in offset order.
+    """
+    items: list[IntArray | Restored] = []
+    rest, waiting = _Rest(spans), 0
+    offsets = np.array([marker.offset for marker in markers], np.int64)
+    for positions, table in tables:
+        following = np.searchsorted(table["base_offset"], offsets[waiting:], "right")
+        inside = following[: int(np.searchsorted(following, len(table)))]
+        for position in positions[inside].tolist():
+            before = rest.take(position)
+            items += [before, markers[waiting]] if len(before) else [markers[waiting]]
+            waiting += 1
+        if waiting == len(markers):
+            break
+    last = rest.take_all()
+    return [*items, *([last] if len(last) else []), *markers[waiting:]]
+
+
+class _Rest:
+    """Byte ranges that are taken from the start. The file positions at which they are divided are in these ranges."""
+
+    def __init__(self, spans: IntArray) -> None:
+        self._spans = spans
+        self._order = np.argsort(spans[:, 0], kind="stable")
+        self._starts = spans[self._order, 0]
+        self._at, self._begin = 0, int(spans[0, 0]) if len(spans) else 0
+
+    def take(self, position: int) -> IntArray:
+        """Return the byte ranges before the file position `position` that have not been taken yet."""
+        i = int(self._order[np.searchsorted(self._starts, position, "right") - 1])
+        taken = self._spans[self._at : i + 1].copy()
+        taken[0, 0], taken[-1, 1] = self._begin, position
+        self._at, self._begin = i, position
+        return taken[: -1 if taken[-1, 0] == position else None]
+
+    def take_all(self) -> IntArray:
+        """Return all byte ranges that have not been taken yet."""
+        taken = self._spans[self._at :].copy()
+        if len(taken):
+            taken[0, 0] = self._begin
+        return taken
 
 
 def size_of(items: Sequence[Piece | Restored]) -> int:
@@ -277,27 +319,31 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
 
 
 def divide(
-    walker: Walker, spans: IntArray, markers: Sequence[Restored], base: int, highest: int
+    walker: Walker, spans: IntArray, markers: Sequence[Restored], base: int, highest: int, copier: SpanCopier
 ) -> Iterator[tuple[int, list[IntArray | Restored]]]:
     """Assign byte ranges and rebuilt transaction markers to the segments of a copy.
 
     For each segment, yield the base offset and the items to write, in offset order. An item is an
     array of byte ranges to copy, or a transaction marker. Usually there is only one segment with
-    one array. For the parameters, see `insert` and `split`.
+    one array. For the parameters, see `insert` and `split`. `copier` reads small byte ranges.
     """
-    if not markers and walker.size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
-        yield base, [spans]
+    items: list[IntArray | Restored] = [spans]
+    if markers:
+        items = insert(tables_of(walker, spans, copier, Scratch()), spans, markers)
+    if walker.size + sum(len(m.data) for m in markers) <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
+        yield base, items
         return
-    pieces = pieces_of(spans)
-    items: Items = insert(walker, pieces, markers) if markers else [*pieces]
-    for part_base, part in split(walker, items, base, highest):
+    pieces: Items = []
+    for item in items:
+        pieces += [item] if isinstance(item, Restored) else pieces_of(item)
+    for part_base, part in split(walker, pieces, base, highest):
         together: list[IntArray | Restored] = []
         adjacent: list[Piece] = []
-        for item in part:
-            if isinstance(item, Piece):
-                adjacent.append(item)
+        for piece in part:
+            if isinstance(piece, Piece):
+                adjacent.append(piece)
             else:
-                together += [spans_of(adjacent), item] if adjacent else [item]
+                together += [spans_of(adjacent), piece] if adjacent else [piece]
                 adjacent = []
         yield part_base, [*together, spans_of(adjacent)] if adjacent else together
 

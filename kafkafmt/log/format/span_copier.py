@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ..._backend import core
-from ...types import Buffer, IntArray, LengthArray
+from ...types import Buffer, ByteArray, IntArray, LengthArray
 from .file_view import FileView, aligned_buffer
 from .local_files import write_all
 
@@ -36,7 +37,7 @@ class SpanCopier:
         return aligned_buffer(WINDOW)
 
     @cached_property
-    def _written(self) -> npt.NDArray[np.uint8]:
+    def _gathered(self) -> npt.NDArray[np.uint8]:
         return np.empty(WINDOW, np.uint8)
 
     @cached_property
@@ -73,26 +74,41 @@ class SpanCopier:
         """
         if not len(spans):
             return b""
+        windows, data = 0, None
+        for start, end, data in self.windows(view, spans):
+            windows += 1
+            if data is None:
+                view.transfer(target, start, end)
+            else:
+                write_all(target, data)
+        return data if windows == 1 else None
+
+    def windows(self, view: FileView, spans: IntArray) -> Iterator[tuple[int, int, ByteArray | None]]:
+        """Divide byte ranges of `view` into ranges that are processed together.
+
+        For each group of small byte ranges that are close to each other, yield a range that contains
+        the group, and the concatenated bytes of the group. They are valid until the next item is
+        requested. For each large byte range, yield its start, its end and None.
+        """
         at = 0
         while at < len(spans):
             taken, count, start, size = core.next_spans(spans, at, SMALL, WINDOW, self._positions, self._lengths)
-            if count:
-                data = self._copy_together(view, target, count, start, size)
-                if taken == len(spans):
-                    return data
-            else:
-                view.transfer(target, start, start + size)
+            self._count, self._start = count, start
+            yield start, start + size, self._together(view, count, start, size) if count else None
             at += taken
-        return None
 
-    def _copy_together(self, view: FileView, target: int, count: int, start: int, size: int) -> Buffer:
-        """Copy `count` byte ranges with one read call and one write call, and return the written bytes.
+    def file_positions(self, positions: IntArray) -> IntArray:
+        """Convert positions in the bytes that `windows` has yielded last to file positions."""
+        i = np.searchsorted(self._offsets[: self._count], positions, "right") - 1
+        found: IntArray = positions - self._offsets[i] + self._positions[i] + self._start
+        return found
+
+    def _together(self, view: FileView, count: int, start: int, size: int) -> ByteArray:
+        """Read `count` byte ranges with one read call, and return their concatenated bytes.
 
         `_positions` and `_lengths` contain the byte ranges. All of them are in [start, start + size).
         """
         if view.read_into(self._read[:size], start) < size:
             raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))
-        read, written, offsets = self._read, self._written, self._offsets
-        filled, _ = core.gather(read, self._positions, self._lengths, count, offsets, written, None)
-        write_all(target, written[:filled])
-        return written[:filled]
+        filled, _ = core.gather(self._read, self._positions, self._lengths, count, self._offsets, self._gathered, None)
+        return self._gathered[:filled]

@@ -242,9 +242,9 @@ def test_only_segments_of_transactions_with_lost_markers_are_searched(
     partition(root, data(6), base=6)
     partition(root, data(7), base=7)
 
-    def opened(path: str) -> FileView:
+    def opened(path: str, **options: Any) -> FileView:
         searched.append(Path(path).stem.lstrip("0"))
-        return FileView(path)
+        return FileView(path, **options)
 
     monkeypatch.setattr(salvage_markers, "FileView", opened)
     made, _ = salvaged(root, tmp_path / "out")
