@@ -181,26 +181,27 @@ class TransactionWalk(EventDamage):
 
     def add_rows(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
         """Add the next batches like `add`. `markers` maps the offset of each control batch to its marker."""
+        attributes = core.summarize_batches(table).attributes
+        if self.entries is None:
+            if not attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
+                return
+            self.entries = IndexEntries(self.log.directory)
+        self.entries.cover(table)
         start = 0
-        if self._places is not None and len(table) and (self.found.open or _is_transactional(table)):
+        if self._places is not None and len(table) and (self.found.open or attributes & TRANSACTIONAL_BIT):
             bases = table["base_offset"]
             places = self._places.take(int(bases[-1]))
             rows = np.searchsorted(bases, np.array([following for following, _ in places], np.int64)).tolist()
             for row, (_, first) in zip(rows, places, strict=True):
                 if row > start:
-                    self.add_with_markers(table[start:row], markers, file)
+                    self._add_adjacent(self.entries, table[start:row], markers, file)
                     start = row
                 self._suspend(first, file)
-        self.add_with_markers(table[start:] if start else table, markers, file)
+        self._add_adjacent(self.entries, table[start:] if start else table, markers, file)
 
-    def add_with_markers(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
-        """Add the next batches like `add_rows`, but ignore the damage between the batches in `table`."""
-        if self.entries is None:
-            if not core.summarize_batches(table).attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
-                return
-            self.entries = IndexEntries(self.log.directory)
-        entries, found = self.entries, self.found
-        entries.cover(table)
+    def _add_adjacent(self, entries: IndexEntries, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
+        """Add batches between which no damage can hide a marker. `entries` already covers the batches."""
+        found = self.found
         row = 0
         while True:
             row = core.walk_transactions(
@@ -259,10 +260,6 @@ class TransactionWalk(EventDamage):
         """Mark open transactions as aborted if a transaction index lists them, although their markers are missing."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
-
-
-def _is_transactional(table: BatchTable) -> bool:
-    return bool(core.summarize_batches(table).attributes & TRANSACTIONAL_BIT)
 
 
 def find_transactions(log: ReadableLog) -> Transactions:
