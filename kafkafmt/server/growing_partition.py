@@ -216,10 +216,16 @@ class GrowingPartition:
         self._listed_once = True
 
     def _check_log_start(self) -> None:
-        """Read the log start offset from the checkpoint, because a live broker may have raised it."""
+        """Read the log start offset from the checkpoint, because a live broker may have changed it.
+
+        A broker lowers the log start offset if it truncates the log to a lower offset.
+        """
         directory = self.directory
         if directory.state == "live" and not self.missing:
-            self.raise_log_start(self._resources.log_starts.find(directory.path.parent, directory.key))
+            found = self._resources.log_starts.find(directory.path.parent, directory.key)
+            if found is not None and found != directory.log_start:
+                directory.log_start = found
+                self.changes += 1
 
     def _check(self) -> None:
         """Find batches that were appended, and segments that were created, deleted or truncated."""

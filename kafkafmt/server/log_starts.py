@@ -1,15 +1,16 @@
-"""Detect when a live broker raises the log start offset of a partition (DeleteRecords)."""
+"""Detect when a live broker changes the log start offset of a partition (DeleteRecords)."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 
 from ..errors import StructureError
 from ..log.format import file_view, files
 from ..log.format.checkpoints import LOG_STARTS, read_offset_checkpoint
 from ..paths import Location, UrlPath
+from .tail import settled
 
 CHECK_SECONDS = 1.0
 """Least number of seconds between two checks of the same checkpoint."""
@@ -21,7 +22,7 @@ class _Checkpoint:
 
     checked: float = float("-inf")
     stamp: files.Stamp | None = None
-    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], int] | None = None
 
 
 class LogStarts:
@@ -31,18 +32,26 @@ class LogStarts:
         self._known: dict[Location, _Checkpoint] = {}
         self._lock = Lock()
 
-    def find(self, root: Location, key: tuple[str, int]) -> int:
-        """Return the log start offset of a partition in the checkpoint of its log directory, or 0.
+    def find(self, root: Location, key: tuple[str, int]) -> int | None:
+        """Return the log start offset of a partition in the checkpoint of its log directory.
+
+        If the checkpoint does not contain the partition, the result is 0. A broker omits partitions
+        whose log start offset is the base offset of the first segment.
 
         Parameters
         ----------
         root : Path or UrlPath
-            The log directory. The result is 0 if it is not local.
+            The log directory.
         key : tuple of str and int
             The topic and the number of the partition.
+
+        Returns
+        -------
+        int or None
+            None if the checkpoint has never been read, or if the log directory is not local.
         """
         if isinstance(root, UrlPath):
-            return 0
+            return None
         with self._lock:
             known = self._known.setdefault(root, _Checkpoint())
             now = time.monotonic()
@@ -52,7 +61,8 @@ class LogStarts:
                     stamp = files.stamp(root / LOG_STARTS)
                     if stamp is not None and stamp != known.stamp:
                         known.offsets = read_offset_checkpoint(file_view.read_text(root / LOG_STARTS) or "", LOG_STARTS)
-                        known.stamp = stamp
+                        # The next change of the file may get the same modification time.
+                        known.stamp = stamp if settled(stamp[2]) else None
                 except (OSError, StructureError):
                     pass  # If the checkpoint is missing or damaged, keep the offsets that were read before.
-            return known.offsets.get(key, 0)
+            return None if known.offsets is None else known.offsets.get(key, 0)

@@ -174,8 +174,9 @@ def _create_partitions(request: Any, version: int) -> Any:
 def _elect_leaders(request: Any, version: int) -> Any:
     make = protocol.ElectLeadersResponse
     result = make.ReplicaElectionResult
+    # Only the results of partitions contain a message, and clients ignore them if the response contains an error code.
     return make(
-        error_code=REFUSED if version >= 1 else ErrorCode.NONE,
+        error_code=REFUSED if version >= 1 and not request.topic_partitions else ErrorCode.NONE,
         replica_election_results=[
             result(
                 topic=t.topic,
@@ -191,7 +192,24 @@ def _elect_leaders(request: Any, version: int) -> Any:
 
 def _alter_reassignments(request: Any, version: int) -> Any:
     make = protocol.AlterPartitionReassignmentsResponse
-    return make(error_code=REFUSED, error_message=MESSAGE)
+    result = make.ReassignableTopicResponse
+    # Kafka's Admin client requires a result for each partition, even if the response contains an error code.
+    return make(
+        error_code=REFUSED,
+        error_message=MESSAGE,
+        responses=[
+            result(
+                name=t.name,
+                partitions=[
+                    make.ReassignablePartitionResponse(
+                        partition_index=p.partition_index, error_code=REFUSED, error_message=MESSAGE
+                    )
+                    for p in t.partitions
+                ],
+            )
+            for t in request.topics
+        ],
+    )
 
 
 def _alter_client_quotas(request: Any, version: int) -> Any:

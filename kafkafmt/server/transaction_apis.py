@@ -91,7 +91,7 @@ class TransactionApis:
                 for t in known.values()
                 if (not states or t.state in states)
                 and (not producers or t.producer_id in producers)
-                and (request.duration_filter < 0 or 0 <= t.start < started_before)
+                and (request.duration_filter < 0 or t.start < started_before)
             ],
         )
 

@@ -292,6 +292,8 @@ def test_list_transactions_filters_by_state_and_producer(call: Caller) -> None:
         assert await listed() == await listed(0) == everything
         assert await listed(state_filters=["Ongoing", "Empty"]) == everything[2:]
         assert await listed(producer_id_filters=[1]) == everything[1:2]
+        # The start time of a transactional id without transactions is -1. A broker lists it for most durations, too.
+        assert await listed(duration_filter=0) == everything
         assert await listed(duration_filter=2**62) == []
         response = await call(protocol.ListTransactionsRequest(state_filters=["Odd"]))
         assert (response.unknown_state_filters, response.transaction_states) == (["Odd"], [])

@@ -288,6 +288,22 @@ def test_raised_log_start_is_noticed_without_metadata_requests(
         assert client.offset("t", 0, -2).offset == 7
 
 
+def test_lowered_log_start_is_noticed(started: Start, segments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker lowers the log start offset if it truncates the log, and writes the checkpoint up to a minute later."""
+    monkeypatch.setattr("kafkafmt.server.log_starts.CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("kafkafmt.server.growing_partition.FULL_CHECK_INTERVAL", 0.0)
+    monkeypatch.setattr("kafkafmt.server.growing_partition.CHECK_INTERVAL", 0.0)
+    raise_log_start(segments, 7)
+    with Client(started(segments).port) as client:
+        assert client.fetch("t", 0, 7).log_start_offset == 7
+        for offset in (3, 5, 4):
+            raise_log_start(segments, offset)
+            assert client.offset("t", 0, -2).offset == offset
+            assert client.fetch("t", 0, offset).log_start_offset == offset
+        (segments / "log-start-offset-checkpoint").unlink()
+        assert client.offset("t", 0, -2).offset == 4
+
+
 def test_checkpoint_of_log_starts_is_rarely_read(
     started: Start, segments: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +316,7 @@ def test_checkpoint_of_log_starts_is_rarely_read(
 
     monkeypatch.setattr("kafkafmt.server.log_starts.read_offset_checkpoint", read)
     raise_log_start(segments, 3)
+    os.utime(segments / "log-start-offset-checkpoint", ns=(0, 10**18))  # the file may change again at a recent time
     with Client(started(segments).port) as client:
         for _ in range(20):
             assert client.offset("t", 0, -2).offset == 3

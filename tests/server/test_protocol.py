@@ -17,6 +17,7 @@ from kafkafmt import LogDirectory, protocol
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.protocol.apis import api
 from kafkafmt.server.catalog import Topic
+from kafkafmt.server.refusals import MESSAGE
 
 Start = Callable[..., kafkafmt.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
@@ -354,7 +355,14 @@ REQUESTS: dict[str, Callable[[int], Any]] = {
     "ElectLeaders": lambda _: protocol.ElectLeadersRequest(
         topic_partitions=[protocol.ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0])]
     ),
-    "AlterPartitionReassignments": lambda _: protocol.AlterPartitionReassignmentsRequest(),
+    "AlterPartitionReassignments": lambda _: protocol.AlterPartitionReassignmentsRequest(
+        topics=[
+            protocol.AlterPartitionReassignmentsRequest.ReassignableTopic(
+                name="t",
+                partitions=[protocol.AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=0)],
+            )
+        ]
+    ),
     "AlterClientQuotas": lambda _: protocol.AlterClientQuotasRequest(
         entries=[
             protocol.AlterClientQuotasRequest.EntryData(
@@ -388,6 +396,25 @@ def test_requests_that_write_are_refused_in_every_version(client: Client, server
         assert found, version
         assert found <= {ErrorCode.POLICY_VIOLATION, *NO_PERMISSION}
     assert sum(f"{name} refused" in line for line in server.messages) == 1
+
+
+def test_refused_reassignments_have_a_result_for_each_partition(client: Client) -> None:
+    """Without these results, Kafka's Admin client reports that the server returned too few results."""
+    response = client.ask(REQUESTS["AlterPartitionReassignments"](0), 0)
+    assert response.error_code == ErrorCode.POLICY_VIOLATION
+    (topic,) = response.responses
+    assert [(p.partition_index, p.error_code, p.error_message) for p in topic.partitions] == [(0, 44, MESSAGE)]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_refused_elections_have_a_message_for_each_partition(client: Client, version: int) -> None:
+    """Kafka's Admin client ignores these messages if the response contains an error code."""
+    response = client.ask(REQUESTS["ElectLeaders"](version), version)
+    assert response.error_code == 0
+    (topic,) = response.replica_election_results
+    assert [(p.partition_id, p.error_code, p.error_message) for p in topic.partition_result] == [(0, 44, MESSAGE)]
+    response = client.ask(protocol.ElectLeadersRequest(topic_partitions=None), version)
+    assert response.error_code == (ErrorCode.POLICY_VIOLATION if version else 0)
 
 
 def test_produce_without_acks_gets_no_response(client: Client) -> None:

@@ -109,7 +109,8 @@ class ConsumerApis:
             )
             if group is None:
                 described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-                described.error_message = f"Group {group_id} is not a consumer group."
+                known = self._coordinator.find(group_id) is not None
+                described.error_message = f"Group {group_id} {'is not a consumer group' if known else 'not found'}."
             else:
                 described.group_state = group.state
                 described.group_epoch = described.assignment_epoch = group.generation
