@@ -115,6 +115,27 @@ def test_verify_grows_linearly_with_damage_during_transactions(write: Callable[.
     grows_linearly(20, work)
 
 
+@pytest.mark.parametrize("flags", [0, TRANSACTIONAL])
+def test_segments_after_a_damaged_end_are_read_once(write: Callable[..., Path], flags: int) -> None:
+    """The missing offsets between the segments do not show whether the log was compacted."""
+    parts = [
+        (
+            8 * i,
+            b"".join(
+                simple_batch([b"v" * 900], 8 * i + k, flags=flags, producer_id=1, producer_epoch=0) for k in range(8)
+            ),
+        )
+        for i in range(40)
+    ]
+    base, data = parts[3]
+    parts[3] = base, mutate(data, len(data) - 3, b"\xff")
+    folder = write(parts)
+    with counted() as done:
+        report = verify_partition(log_of(folder))
+    assert len(report["damaged"]) == 1
+    assert done.read <= 1.1 * sum(len(data) for _, data in parts)
+
+
 class Names(list[str]):
     """A list of file names that fails the test if it is searched, because each search reads the whole list."""
 

@@ -22,7 +22,7 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
-from ..reading.transaction_walk import TransactionWalk, misses_a_segment, settle
+from ..reading.transaction_walk import TransactionWalk, settle
 from .audit import PartitionAudit
 from .audit_timestamps import TimestampAudit
 
@@ -63,7 +63,10 @@ class VerifyPass:
         self.audit = audit
         self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
-        self._before: tuple[SegmentFile, int] | None = None
+        self._before: int | None = None
+        """Offset after the last batch of the previous segment that has batches."""
+        self._gap_checked = self._gaps = False
+        """Whether `_check_gap` was called for the current segment, and whether it has found a gap before any segment."""
         # The decoder checks all fields of a record, also those that are not stored.
         names = ("offset", "timestamp")
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
@@ -86,7 +89,7 @@ class VerifyPass:
         self._waiting, self._waits = [], 0
         self._flushed = False
         self._end, self._walked = 0, 0
-        self._transactional = False
+        self._transactional = self._gap_checked = False
         self._readable = True
 
     def see(self, position: int, buffer: Buffer, rows: BatchTable, found: BatchSummary) -> None:
@@ -135,6 +138,7 @@ class VerifyPass:
             if self.audit is not None:
                 self.audit.add(self._segment, seen.position, seen.rows, seen.found, seen.markers)
             if transactions and self._follows(seen):
+                self._check_gap(int(seen.rows["base_offset"][0]))
                 if self._walk is not None and self._affects_transactions(seen):
                     self._walk.add_rows(seen.rows, seen.markers, self._segment.name)
                 self._walked = last_offset(seen.rows[-1]) + 1
@@ -165,7 +169,8 @@ class VerifyPass:
             if divided:
                 self._walk_around_damage(plan)
             self._flush(transactions=not divided)
-            self._follow(plan)
+            if plan.next_offset is not None:
+                self._before = plan.next_offset
             return True
         self._walk = None
         if self.audit is not None:
@@ -178,29 +183,40 @@ class VerifyPass:
 
         If some batches are no longer in memory, read the batches after `_walked` again.
         """
-        walk, name = self._walk, self._segment.name
+        walk, name, first_offset = self._walk, self._segment.name, plan.first_offset
         if walk is None or not (walk.found.open or walk.entries is not None or self._transactional):
             return
         events = Events(plan, 0, NO_END)
         if not self._flushed:
             walk.begin(events)
+            if first_offset is not None:
+                self._check_gap(first_offset)
             for seen in self._waiting:
                 walk.add_rows(seen.rows, seen.markers, name)
             walk.end(name)
             return
         for part in self.log.segment_parts(events, self._walked, NO_END, walk, grouped=True):
+            if first_offset is not None:
+                self._check_gap(first_offset)
             walk.add(part.buffer, part.table[part.table["base_offset"] >= self._walked], name)
 
-    def _follow(self, plan: SegmentPlan) -> None:
-        """Stop collecting transactions if the previous segment is missing, because it may have contained markers."""
-        first_offset, next_offset = plan.first_offset, plan.next_offset
-        if first_offset is None or next_offset is None:
+    def _check_gap(self, first_offset: int) -> None:
+        """Check whether offsets are missing before the first batch of the current segment, which has `first_offset`.
+
+        A missing segment may have contained the markers of the open transactions. If the log was
+        compacted, the offsets may be missing for another reason. Whether it was compacted is known only
+        after all segments were read, so `finish` checks it.
+        """
+        walk, checked, self._gap_checked = self._walk, self._gap_checked, True
+        if checked or walk is None or self._before is None or not walk.found.open or first_offset <= self._before:
             return
-        if self._before is not None and misses_a_segment(self.log, *self._before, plan.segment, first_offset):
+        if self.log.directory.cleaned:
             self._walk = None
-        self._before = plan.segment, next_offset
+        else:
+            walk.gap(self._before, self._segment.name)
+            self._gaps = True
 
     def finish(self) -> None:
         """If `see` was called with every batch, set `log.transactions`."""
-        if self._walk is not None:
+        if self._walk is not None and not (self._gaps and self.log.compacted):
             self.log.transactions = settle(self._walk)
