@@ -66,7 +66,8 @@ def verify(folder: Path) -> Counter[str]:
 
 
 def committed(folder: Path) -> Counter[str]:
-    return lines_of(lambda: list(kafkafmt.open(folder).partitions[0].records(isolation="read_committed")))
+    partition = kafkafmt.open(folder).partitions[0]
+    return lines_of(lambda: list(partition.records(isolation="read_committed", on_error="skip")))
 
 
 def transactional(base: int, producer_id: int, **fields: Any) -> bytes:
@@ -233,6 +234,36 @@ def test_committed_reading_grows_linearly_with_uncertain_transactions(write: Cal
         return lines_of(lambda: kafkafmt.open(folder).partitions[0].log.transactions)
 
     grows_linearly(40, work)
+
+
+def damaged_transactions(n: int) -> list[tuple[int, bytes]]:
+    """Return a segment with three producers. Every fifth batch is a marker, and every third batch is damaged."""
+    parts = [
+        control_batch(ABORT if i % 2 else COMMIT, base_offset=i, producer_id=i % 3)
+        if i % 5 == 4
+        else transactional(i, i % 3)
+        for i in range(n)
+    ]
+    return [(0, b"".join(p if i % 3 else mutate(p, len(p) - 1, b"\xee") for i, p in enumerate(parts)))]
+
+
+def damaged_and_open(n: int) -> list[tuple[int, bytes]]:
+    """Return a segment in which each producer has an open transaction, and every other batch is damaged."""
+    parts = [transactional(i, i) for i in range(n)]
+    return [(0, b"".join(mutate(p, len(p) - 1, b"\xee") if i % 2 else p for i, p in enumerate(parts)))]
+
+
+@pytest.mark.parametrize("segment", [damaged_transactions, damaged_and_open])
+def test_work_grows_linearly_with_damage_in_transactions(
+    write: Callable[..., Path], tmp_path: Path, segment: Callable[[int], list[tuple[int, bytes]]]
+) -> None:
+    def salvage(n: int) -> Counter[str]:
+        folder = write(segment(n))
+        return lines_of(lambda: kafkafmt.salvage(folder, tmp_path / f"out-{next(NUMBER)}", threads=1))
+
+    grows_linearly(60, lambda n: verify(write(segment(n))))
+    grows_linearly(60, lambda n: committed(write(segment(n))))
+    grows_linearly(60, salvage)
 
 
 def test_leader_epochs_grow_linearly_with_batches(write: Callable[..., Path]) -> None:

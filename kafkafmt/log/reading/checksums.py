@@ -28,6 +28,8 @@ STEP = 1 << 12
 """Distance in bytes between the positions for which CRCs are cached. The CRC of a shorter byte
 range is computed directly.
 """
+BLOCK = 1 << 18
+"""Largest number of bytes that are read at once to fill a cache."""
 FEW = 8
 """Minimum number of CRCs for which lookup tables save time. Fewer CRCs are computed one by one."""
 
@@ -77,9 +79,12 @@ class SpanCrcs:
     def _prefix(self, cache: _Prefixes, castagnoli: bool, end: int) -> int:
         crcs = cache.known[castagnoli]
         steps = (end - cache.start) // STEP
+        compute = core.crc32c if castagnoli else core.crc32
         while len(crcs) <= steps:
-            at = cache.start + (len(crcs) - 1) * STEP
-            crcs.append(self.update(castagnoli, at, at + STEP, crcs[-1]))
+            block = self.view.read(cache.start + (len(crcs) - 1) * STEP, min((steps + 1 - len(crcs)) * STEP, BLOCK))
+            self.bytes_summed += len(block)
+            for at in range(0, max(len(block), 1), STEP):
+                crcs.append(compute(block, crcs[-1], at, min(at + STEP, len(block))))
         return self.update(castagnoli, cache.start + steps * STEP, end, crcs[steps])
 
     def update(self, castagnoli: bool, start: int, end: int, value: int = 0) -> int:

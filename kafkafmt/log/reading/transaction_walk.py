@@ -347,6 +347,7 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     by_producer: dict[int, list[Aborted]] = defaultdict(list)
     for entry in entries:
         by_producer[entry.producer_id].append(entry)
+    lasts = [entry.last for entry in entries]
     stable = list(itertools.accumulate((e.stable for e in reversed(entries)), max))[::-1]
     marked = {(producer_id, last) for producer_id, spans in found.aborted.items() for _, last in spans}
     complete = marked <= named
@@ -355,11 +356,12 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     indexed: dict[str, bool] = {}
     """Maps the name of a segment to whether its transaction index can be read."""
     for producer_id, doubts in walk.suspended.items():
+        own = by_producer[producer_id]
+        own_lasts = [entry.last for entry in own]
         for doubt in doubts:
             first = doubt.first_offset
-            own = by_producer[producer_id]
-            at = bisect_left(own, first, key=lambda e: e.last)
-            later = bisect_right(entries, doubt.last_offset, key=lambda e: e.last)
+            at = bisect_left(own_lasts, first)
+            later = bisect_right(lasts, doubt.last_offset)
             ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (
                 later < len(entries) and stable[later] > first
             )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -142,14 +144,20 @@ class Transactions:
         keep = np.ones(len(table), bool)
         inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
         for producer_id in np.unique(table["producer_id"][inside]).tolist():
-            spans = self.aborted.get(producer_id, [])
+            rows = inside[table["producer_id"][inside] == producer_id]
+            base = table["base_offset"][rows]
+            spans = _between(self.aborted.get(producer_id, []), int(base.min()), int(base.max()))
             if producer_id in self.open:
-                spans = [*spans, (self.open[producer_id], MAX_OFFSET)]
+                spans.append((self.open[producer_id], MAX_OFFSET))
             if not spans:
                 continue
-            rows = inside[table["producer_id"][inside] == producer_id]
             firsts, lasts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
-            base = table["base_offset"][rows]
             at = np.searchsorted(firsts, base, "right") - 1
             keep[rows] = (at < 0) | (base > lasts[at])
         return table if keep.all() else table[keep]
+
+
+def _between(spans: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+    """Return the spans that begin in [low, high], and the last span that begins before `low`. `spans` is sorted."""
+    start = max(bisect_right(spans, low, key=itemgetter(0)) - 1, 0)
+    return spans[start : bisect_right(spans, high, start, key=itemgetter(0))]

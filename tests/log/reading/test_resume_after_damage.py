@@ -206,6 +206,7 @@ def test_crcs_of_two_places_are_computed_once(tmp_path: Path) -> None:
             assert crcs.span(True, at + 30_000, 1_900_000) == crc32c.crc32c(data[at + 30_000 : 1_900_000])
             assert crcs.span(True, at, at + 5000) == crc32c.crc32c(data[at : at + 5000])
         assert crcs.bytes_summed < 2 * len(data)
+        assert view.reads < 100
 
 
 # Work of a search in bytes, for n and 4n batches.

@@ -19,6 +19,7 @@ from selecting import COMMITTED
 
 from kafkafmt import _pure
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.reading.transactions import Transactions
 from kafkafmt.types import BATCH_DTYPE
 
 TRANSACTIONAL_CASES = [c for c in [*CASES, *LEGACY] if c.transactional]
@@ -193,3 +194,33 @@ def test_segment_without_delivered_batches_does_not_hide_a_gap(tmp_path: Path) -
     log = segments(tmp_path, at0=in_transaction(0), at1=in_transaction(0), at10=in_transaction(10))
     found = [(f["error"], f["message"]) for f in verify_partition(log)["findings"] if f["error"] == "segment_gap"]
     assert found == [("segment_gap", "offsets 1 to 9 are in no segment")]
+
+
+class Counted(list[tuple[int, int]]):
+    """A list that counts how many of its items are read."""
+
+    items = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.items += len(found) if isinstance(index, slice) else 1
+        return found
+
+    def __iter__(self) -> Any:
+        self.items += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("open_from", [None, 9_950])
+def test_batches_are_compared_only_with_transactions_near_them(open_from: int | None) -> None:
+    """Otherwise, reading a log at read_committed would take quadratic time."""
+    spans = Counted([(first, first + 5) for first in range(0, open_from or 10_000, 10)])
+    found = Transactions(aborted={1: spans}, open={} if open_from is None else {1: open_from})
+    kept: list[int] = []
+    for start in range(0, 10_000, 50):
+        table = np.zeros(50, BATCH_DTYPE)
+        table["base_offset"] = np.arange(start, start + 50)
+        table["producer_id"], table["attributes"] = 1, TRANSACTIONAL
+        kept += found.committed(table)["base_offset"].tolist()
+    assert kept == [i for i in range(10_000) if i % 10 > 5 and (open_from is None or i < open_from)]
+    assert spans.items < 30 * 200
