@@ -21,7 +21,7 @@ from .catalog import Catalog
 from .fetch import FetchApi, StartedFetch
 from .fetch_answer import FetchAnswers
 from .fetch_frames import FetchFrames, fetch_frames
-from .handlers import CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
+from .handlers import ANSWER_TOKEN, CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
 from .memory import ELEMENT_BYTES, FREE_FRAME, LARGE_RESPONSES, MOST_OBJECTS, ServerMemory, count_elements
 from .receiver import Receiver
 from .response_parts import Parts, parts_of
@@ -243,6 +243,9 @@ class ClientConnection(Receiver):
     def _answer_small(self, frame: bytes, key: int, version: int) -> None:
         """Answer a request of at most FREE_FRAME bytes, or start a task that answers it."""
         self._incomplete = False
+        if ANSWER_TOKEN in self.attributes:
+            self._start(self._answer_token(frame[SIZE_BYTES:]))
+            return
         answering = self._fetch_now(frame, version) if key == FETCH else self._small_request(frame)
         if answering is not None:
             self._start(answering)
@@ -296,6 +299,7 @@ class ClientConnection(Receiver):
         so clients that never complete the handshake would not count as connections.
         """
         limit = self._limits.handshake_timeout
+        self.encrypted = True
         try:
             made = await self._loop.start_tls(
                 self.transport, self, context, server_side=True, ssl_handshake_timeout=limit
@@ -356,6 +360,9 @@ class ClientConnection(Receiver):
                 raise _incomplete(size) from None
             if frame is None:
                 raise ClosedError(PARTIAL_REQUEST)
+            if ANSWER_TOKEN in self.attributes:
+                await self._answer_token(frame[SIZE_BYTES:])
+                return
             request: Any = _decode(frame)
             elements = count_elements(request.body)
             if elements > MOST_OBJECTS:
@@ -368,6 +375,11 @@ class ClientConnection(Receiver):
                 response = await self._response_to(_decode(frame) if request is None else request)
         if response is not None:
             await self._responses.write(response)
+
+    async def _answer_token(self, token: bytes) -> None:
+        answer = await self.attributes[ANSWER_TOKEN](token)
+        if answer is not None:
+            await self._responses.write(parts_of([len(answer).to_bytes(SIZE_BYTES, "big"), answer]))
 
     async def _answer(self, request: Any) -> None:
         response = await self._response_to(request)

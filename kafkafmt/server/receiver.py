@@ -33,6 +33,8 @@ class Receiver(asyncio.BufferedProtocol):
 
     def __init__(self, buffer: memoryview) -> None:
         self.at_eof: bool = False
+        self.encrypted: bool = False
+        """Whether asyncio uses TLS. The TLS handshake may be incomplete."""
         self._loop = asyncio.get_running_loop()
         self._buffer = buffer
         self._received = bytearray()
@@ -84,7 +86,7 @@ class Receiver(asyncio.BufferedProtocol):
             self._wake()
         else:
             self.received()
-        return self.transport.get_extra_info("sslcontext") is None
+        return not self.encrypted
 
     def connection_lost(self, error: Exception | None) -> None:
         """Store that the client sends no more bytes. asyncio calls this method."""

@@ -1,14 +1,15 @@
 """Authenticate clients that use the SASL mechanisms PLAIN and SCRAM.
 
-The module follows Kafka's ``SaslServerAuthenticator``, with two differences. SaslHandshake version 0
-is not supported: clients before Kafka 1.0 use it, and send tokens without a request header.
-Authenticated sessions do not expire.
+The module follows Kafka's ``SaslServerAuthenticator``, with one difference: authenticated sessions do not
+expire. After SaslHandshake version 0, clients send tokens without a request header. Clients before Kafka
+1.0 use this version. librdkafka 2.0.2 requires that the server supports it, but uses version 1.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from ..protocol import (
     ErrorCode,
@@ -18,7 +19,7 @@ from ..protocol import (
     SaslHandshakeResponse,
 )
 from ..text import plain
-from .handlers import CLOSE_AFTER_RESPONSE, Handlers, RequestContext
+from .handlers import ANSWER_TOKEN, CLOSE_AFTER_RESPONSE, Connection, Handlers, RequestContext
 from .scram import ScramError, ScramServer
 from .users import MECHANISMS, PLAIN, Users
 
@@ -67,7 +68,7 @@ class SaslApis:
 
     def handlers(self) -> Handlers:
         """Return the lowest version, the highest version and the handler of each API, by API key."""
-        return {SASL_HANDSHAKE: (1, 1, self._handshake), SASL_AUTHENTICATE: (0, 2, self._authenticate)}
+        return {SASL_HANDSHAKE: (0, 1, self._handshake), SASL_AUTHENTICATE: (0, 2, self._authenticate)}
 
     async def _handshake(self, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
         connection, error = context.connection, ErrorCode.NONE
@@ -78,7 +79,9 @@ class SaslApis:
             reason = f"the client requested the SASL mechanism {_shown(request.mechanism)}"
             connection.attributes[CLOSE_AFTER_RESPONSE] = f"{reason}; supported: {', '.join(MECHANISMS)}"
         else:
-            connection.attributes[EXCHANGE] = Exchange(request.mechanism)
+            exchange = connection.attributes[EXCHANGE] = Exchange(request.mechanism)
+            if context.api_version == 0:
+                connection.attributes[ANSWER_TOKEN] = partial(self._answer_token, connection, exchange)
         return SaslHandshakeResponse(error_code=error, mechanisms=list(MECHANISMS))
 
     async def _authenticate(
@@ -91,22 +94,31 @@ class SaslApis:
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="SaslHandshake must be sent first"
             )
-        try:
-            user, token = await self._next_step(exchange, bytes(request.auth_bytes))
-        except (LoginError, ScramError) as error:
-            connection.attributes.pop(EXCHANGE)
-            name = f" of user {_shown(exchange.user)}" if exchange.user else ""
-            reason = f"authentication{name} with {exchange.mechanism} failed: {error}"
-            connection.attributes[CLOSE_AFTER_RESPONSE] = reason
-            await asyncio.sleep(FAILURE_DELAY)
+        token = await self._answer_token(connection, exchange, bytes(request.auth_bytes))
+        if token is None:
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
                 error_message=f"Authentication failed with SASL mechanism {exchange.mechanism}",
             )
+        return SaslAuthenticateResponse(auth_bytes=token)
+
+    async def _answer_token(self, connection: Connection, exchange: Exchange, token: bytes) -> bytes | None:
+        """Return the token for the client, or None if authentication has failed. Set `principal` after the last token."""
+        try:
+            user, answer = await self._next_step(exchange, token)
+        except (LoginError, ScramError) as error:
+            connection.attributes.pop(EXCHANGE)
+            connection.attributes.pop(ANSWER_TOKEN, None)
+            name = f" of user {_shown(exchange.user)}" if exchange.user else ""
+            reason = f"authentication{name} with {exchange.mechanism} failed: {error}"
+            connection.attributes[CLOSE_AFTER_RESPONSE] = reason
+            await asyncio.sleep(FAILURE_DELAY)
+            return None
         if user is not None:
             connection.principal = user
             connection.attributes.pop(EXCHANGE)
-        return SaslAuthenticateResponse(auth_bytes=token)
+            connection.attributes.pop(ANSWER_TOKEN, None)
+        return answer
 
     async def _next_step(self, exchange: Exchange, token: bytes) -> tuple[str | None, bytes]:
         """Return the user and the token for the client. The user is None if the exchange is not finished."""

@@ -71,9 +71,8 @@ class ScramServer:
         known = self._users.credential(self._mechanism, self.user)
         self._known = known is not None
         self._credential = known or self._users.decoy(self._mechanism, self.user)
-        self._nonce = found["nonce"] + self._server_nonce
         salt = base64.b64encode(self._credential.salt).decode()
-        response = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        response = f"r={found['nonce']}{self._server_nonce},s={salt},i={self._credential.iterations}"
         self._binding = base64.b64encode(found["gs2"].encode()).decode()
         self._signed = f"{found['bare']},{response},"
         return response.encode()
@@ -83,7 +82,8 @@ class ScramServer:
         found = _CLIENT_FINAL.fullmatch(_text(message))
         if found is None:
             raise ScramError("the client's final message is not a valid SCRAM message")
-        if found["binding"] != self._binding or not hmac.compare_digest(found["nonce"], self._nonce):
+        # librdkafka 2.0.2 repeats its part of the nonce. Kafka's ScramSaslServer checks only the server's part, too.
+        if found["binding"] != self._binding or not found["nonce"].endswith(self._server_nonce):
             raise ScramError("the client's final message does not match its first message")
         signed = (self._signed + found["signed"]).encode()
         signature = hmac.digest(self._credential.stored_key, signed, self._hash)

@@ -6,12 +6,15 @@ import base64
 import hashlib
 import hmac
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from handler_calls import Caller, run
+from serving import Client
 
+import kafkafmt
 from kafkafmt import protocol
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.handlers import CLOSE_AFTER_RESPONSE
@@ -19,6 +22,7 @@ from kafkafmt.server.sasl import OPEN_APIS, SaslApis
 from kafkafmt.server.scram import ScramError, ScramServer
 from kafkafmt.server.users import ScramCredential, Users, UsersFileError
 
+Start = Callable[..., kafkafmt.Server]
 SECRET = "open sesame:}{,="
 SALTED = ScramCredential.from_password("SCRAM-SHA-256", SECRET, b"salt" * 4)
 LONG_SALTED = ScramCredential.from_password("SCRAM-SHA-512", SECRET, b"salt" * 4, 8192)
@@ -47,7 +51,12 @@ def test_scram_follows_the_example_of_rfc_7677() -> None:
 
 
 class ScramClient:
-    """A SCRAM client that is implemented from RFC 5802, independently of the server."""
+    """A SCRAM client that is implemented from RFC 5802, independently of the server.
+
+    `repeated` is added to the start of the nonce in the final message.
+    """
+
+    repeated = ""
 
     def __init__(self, mechanism: str, user: str, password: str, header: str = "n,,", extension: str = "") -> None:
         self.hash = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
@@ -62,7 +71,7 @@ class ScramClient:
         fields = dict(part.split("=", 1) for part in challenge.decode().split(","))
         salted = hashlib.pbkdf2_hmac(self.hash, self.password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
         key = hmac.digest(salted, b"Client Key", self.hash)
-        without_proof = f"c={base64.b64encode(self.header.encode()).decode()},r={fields['r']}"
+        without_proof = f"c={base64.b64encode(self.header.encode()).decode()},r={self.repeated}{fields['r']}"
         self.auth = f"{self.bare},{challenge.decode()},{without_proof}".encode()
         signature = hmac.digest(hashlib.new(self.hash, key).digest(), self.auth, self.hash)
         proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
@@ -89,6 +98,13 @@ def test_scram_accepts_the_password(users: Users, mechanism: str, user: str, hea
     server = ScramServer(mechanism, users)
     assert server.final(client.final(server.first(client.first()))) == client.expected
     assert server.user == user
+
+
+def test_scram_accepts_a_client_that_repeats_its_nonce(users: Users) -> None:
+    """Librdkafka 2.0.2, and therefore kcat, sends its part of the nonce twice. Kafka accepts it."""
+    client, server = ScramClient("SCRAM-SHA-256", "alice", SECRET), ScramServer("SCRAM-SHA-256", users)
+    client.repeated = "abcdef"
+    assert server.final(client.final(server.first(client.first()))) == client.expected
 
 
 @pytest.mark.parametrize(
@@ -363,6 +379,64 @@ def test_requests_out_of_order_are_refused(users: Users) -> None:
         assert call.connection.principal == "alice"
 
     run(main())
+
+
+# SaslHandshake version 0: tokens without request headers
+
+
+@pytest.fixture
+def server(started: Start, tmp_path: Path, users: Users) -> kafkafmt.Server:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").touch()
+    return started(tmp_path, users=tmp_path / "users")
+
+
+def send_token(client: Client, token: bytes) -> bytes:
+    """Send a token, and return the token in the response."""
+    client.socket.sendall(len(token).to_bytes(4, "big") + token)
+    return client.read(int.from_bytes(client.read(4), "big"))
+
+
+def login_with_tokens(client: Client, mechanism: str, user: str, password: str) -> None:
+    assert client.ask(protocol.SaslHandshakeRequest(mechanism=mechanism), 0).error_code == ErrorCode.NONE
+    if mechanism == "PLAIN":
+        assert send_token(client, f"\0{user}\0{password}".encode()) == b""
+        return
+    scram = ScramClient(mechanism, user, password)
+    assert send_token(client, scram.final(send_token(client, scram.first()))) == scram.expected
+
+
+def test_version_0_of_the_handshake_is_announced(server: kafkafmt.Server) -> None:
+    """The program kcat with librdkafka 2.0.2 refuses to authenticate if the server does not announce version 0."""
+    with Client(server.port) as client:
+        versions = {
+            v.api_key: (v.min_version, v.max_version) for v in client.ask(protocol.ApiVersionsRequest(), 3).api_keys
+        }
+    assert versions[17] == (0, 1)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_tokens_without_headers_are_accepted(server: kafkafmt.Server, mechanism: str) -> None:
+    with Client(server.port) as client:
+        login_with_tokens(client, mechanism, "alice", SECRET)
+        assert client.offset("t", 0, -1).offset == 0
+
+
+def test_long_token_without_a_header_is_accepted(started: Start, tmp_path: Path, server: kafkafmt.Server) -> None:
+    (tmp_path / "long").write_text(f"alice:{{PLAIN}}{'x' * 1024}\n")
+    with Client(started(tmp_path, users=tmp_path / "long").port) as client:
+        login_with_tokens(client, "PLAIN", "alice", "x" * 1024)
+        assert client.offset("t", 0, -1).offset == 0
+
+
+@pytest.mark.parametrize("token", [b"\0alice\0wrong", b"", b"n,,n=alice", b"\0" * 5000, b"\0alice\0" + b"x" * 20_000])
+def test_wrong_token_without_a_header_closes_the_connection(server: kafkafmt.Server, token: bytes) -> None:
+    with Client(server.port) as client:
+        assert client.ask(protocol.SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == ErrorCode.NONE
+        client.socket.sendall(len(token).to_bytes(4, "big") + token)
+        assert client.closed()
+    assert len(server.messages) == 1
+    assert "wrong" not in server.messages[0].replace("the user or the password is wrong", "")
 
 
 def test_only_three_apis_require_no_authentication() -> None:

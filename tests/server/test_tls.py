@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import time
@@ -87,6 +88,19 @@ def test_failed_handshake_is_reported_once(started: Start, files: tuple[Path, Pa
         assert client.closed()
     assert until(lambda: len(server.messages) == 1)
     assert "the TLS handshake failed: " in server.messages[0]
+
+
+def test_client_that_closes_directly_after_the_handshake_causes_no_warning(
+    started: Start, files: tuple[Path, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serve(started, files)
+    for _ in range(20):
+        with Client(server.port) as client:
+            with contextlib.suppress(OSError):
+                encrypted(client, files).socket.unwrap()  # type: ignore[attr-defined]
+    assert until(lambda: server.connection_count == 0)
+    assert not caplog.records
+    assert not server.messages
 
 
 def test_server_with_open_handshakes_closes_promptly(files: tuple[Path, Path]) -> None:
