@@ -223,11 +223,11 @@ class _PartitionReader:
 
     def _read_plan(self, segment: SegmentFile) -> None:
         plan = self._log.plan(segment)
-        for damage in plan.damaged:
-            self._damage(damage)
+        self._counts.damaged += len(plan.damaged)
         if plan.first_offset is None or plan.next_offset is None:
             return
-        for part in self._log.parts(max(self._low, plan.first_offset), plan.next_offset, lambda _: None):
+        start, end = max(self._low, plan.first_offset), plan.next_offset
+        for part in self._log.parts(start, end, lambda _: None, grouped=True):
             rows = part.table[last_offsets(part.table) >= self._low]
             self._counts.add_batches(rows, self._records_of(rows, part))
 
