@@ -3,7 +3,8 @@
     python benchmarks/bucket_scan.py [--delay SECONDS] [--rounds N] [--codec none|lz4|zstd|…] [--size MIB]
 
 The bucket is served from the same directory by `bucket_server.py`, in a process next to the reader.
-`download` only fetches the segments with obstore, which is the upper limit of each scan.
+`download` only fetches the segments with obstore, which is the upper limit of each scan. `sockets`
+fetches them into memory that is reused, through sockets without any HTTP library.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ import argparse
 import itertools
 import os
 import random
+import resource
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import obstore
 
@@ -80,20 +86,69 @@ def download(path: str) -> int:
         return sum(pool.map(fetch, requests))
 
 
-def measure(scan: Callable[[str], int], path: str, size: int) -> tuple[float, float]:
-    """Return the throughput of a scan in MB/s, and its CPU time in seconds."""
-    started, cpu = time.perf_counter(), time.process_time()
+def sockets(path: str) -> int:
+    """Fetch all segments like `download`, but only with sockets. Return the number of bytes."""
+    address = urlsplit(os.environ["AWS_ENDPOINT_URL"])
+    store = obstore.store.from_url(path)
+    sizes = {found["path"]: found["size"] for page in obstore.list(store, "t-0") for found in page}
+    kept = threading.local()
+
+    def fetch(request: tuple[str, int]) -> int:
+        name, start = request
+        end = min(start + REQUEST_BYTES, sizes[name])
+        if not hasattr(kept, "link"):
+            kept.link = socket.create_connection((address.hostname or "", address.port or 80))
+            kept.memory = memoryview(bytearray(REQUEST_BYTES))
+        url = f"/{path.removeprefix('s3://')}/{name}"
+        kept.link.sendall(f"GET {url} HTTP/1.1\r\nHost: x\r\nRange: bytes={start}-{end - 1}\r\n\r\n".encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += kept.link.recv(1024)
+        at = len(head.partition(b"\r\n\r\n")[2])
+        while at < end - start:
+            at += kept.link.recv_into(kept.memory[at : end - start])
+        return at
+
+    requests = [(n, at) for n in sorted(sizes) if n.endswith(".log") for at in range(0, sizes[n], REQUEST_BYTES)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        return sum(pool.map(fetch, requests))
+
+
+class Measured(NamedTuple):
+    """Duration of a scan, and the CPU times of the reader and of the server, in seconds."""
+
+    wall: float
+    user: float
+    system: float
+    server: float
+
+
+def measure(scan: Callable[[str], int], path: str, server: int) -> Measured:
+    """Run a scan. `server` is the process id of the server."""
+    served, before, started = cpu_of(server), resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     scan(path)
-    return size / 1e6 / (time.perf_counter() - started), time.process_time() - cpu
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
+    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+    return Measured(wall, user, system, cpu_of(server) - served)
 
 
-def report(name: str, local: list[tuple[float, float]], bucket: list[tuple[float, float]]) -> None:
+def cpu_of(process: int) -> float:
+    """Return the CPU time of another process, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def text_of(found: list[Measured], size: int) -> str:
+    """Return the median throughput and the median CPU times as text."""
+    wall, user, system, server = (statistics.median(column) for column in zip(*found, strict=True))
+    return f"{size / 1e6 / wall:.0f} MB/s (CPU: user {user:.2f} s, system {system:.2f} s, server {server:.2f} s)"
+
+
+def report(name: str, local: list[Measured], bucket: list[Measured], size: int) -> None:
     """Print the medians of throughputs and CPU times, and the median and the range of the ratios."""
-    ratios = [b[0] / a[0] for a, b in zip(local, bucket, strict=True)]
-    medians = [statistics.median(column) for found in (local, bucket) for column in zip(*found, strict=True)]
+    ratios = [a.wall / b.wall for a, b in zip(local, bucket, strict=True)]
     print(
-        f"{name}: local {medians[0]:.0f} MB/s ({medians[1]:.2f} s of CPU), "
-        f"bucket {medians[2]:.0f} MB/s ({medians[3]:.2f} s), "
+        f"{name}: local {text_of(local, size)}, bucket {text_of(bucket, size)}, "
         f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
         flush=True,
     )
@@ -120,16 +175,17 @@ def main() -> None:
                 "AWS_SECRET_ACCESS_KEY": "x",
                 "AWS_REGION": "us-east-1",
             }
-            downloads = []
+            downloads: dict[Callable[[str], int], list[Measured]] = {download: [], sockets: []}
             for scan in (offsets, arrow):
                 local, bucket = [], []
                 for _ in range(options.rounds):
-                    local.append(measure(scan, f"{folder}/log", size))
-                    bucket.append(measure(scan, "s3://bucket/log", size))
-                    downloads.append(measure(download, "s3://bucket/log", size))
-                report(scan.__name__, local, bucket)
-            speed, cpu = (statistics.median(column) for column in zip(*downloads, strict=True))
-            print(f"download: {speed:.0f} MB/s ({cpu:.2f} s of CPU)")
+                    local.append(measure(scan, f"{folder}/log", server.pid))
+                    bucket.append(measure(scan, "s3://bucket/log", server.pid))
+                    for fetch, found in downloads.items():
+                        found.append(measure(fetch, "s3://bucket/log", server.pid))
+                report(scan.__name__, local, bucket, size)
+            for fetch, found in downloads.items():
+                print(f"{fetch.__name__}: {text_of(found, size)}")
         finally:
             server.kill()
             server.wait()
