@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import threading
-from concurrent.futures import wait
 from pathlib import Path
 
 import obstore
@@ -224,6 +223,8 @@ def small_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "WHOLE_BYTES", 64 << 10)
     monkeypatch.setattr(remote, "AHEAD_BYTES", 512 << 10)
     monkeypatch.setattr(single_pass, "RANGE_BYTES", 128 << 10)
+    while remote._pools:  # wait for requests of earlier tests
+        remote._pools.popitem()[1].shutdown()
 
 
 def requested(proxy: Proxy) -> dict[int, int]:
@@ -237,25 +238,29 @@ def requested(proxy: Proxy) -> dict[int, int]:
     return found
 
 
-def finish_requests() -> None:
-    """Wait for the requests that open segments in advance."""
-    wait(list(remote._opened.values()))
-
-
 @pytest.mark.usefixtures("small_requests")
-def test_next_segment_is_requested_at_the_end_of_the_current_one(divided: tuple[Path, str], proxy: Proxy) -> None:
+def test_next_segment_is_requested_at_the_end_of_the_current_one(
+    divided: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = PartitionLog(discover([divided[1]]).partitions[0])
-    proxy.requests.clear()
-    second, size = log.segments[1].base_offset, log.segments[0].size
-    assert second is not None
-    seen = []
+    first, second = log.segments[:2]
+    real, asked, seen = remote.fetch_ahead, list[int](), list[tuple[int, int]]()
+
+    def fetch_ahead(path: UrlPath, size: int) -> None:
+        assert path == second.path
+        asked.append(size)
+        real(path, size)
+
+    monkeypatch.setattr(remote, "fetch_ahead", fetch_ahead)
     for part in log.parts(0, NO_END, None):
-        finish_requests()
-        if part.plan.segment != log.segments[0]:
+        if part.plan.segment != first:
             break
-        seen.append((size - part.extent.end, requested(proxy).get(second, 0)))
-    assert [asked for left, asked in seen if left >= 768 << 10] == [remote.FIRST_BYTES] * 2
-    assert max(asked for _, asked in seen) > remote.FIRST_BYTES
+        seen.append((first.size - part.extent.end, len(asked)))
+    assert {calls for left, calls in seen if left >= remote.AHEAD_BYTES} == {0}
+    assert seen[-1] == (0, len(asked) - 1)
+    assert len(asked) >= 4
+    assert asked == sorted(asked)
+    assert asked[-1] == remote.AHEAD_BYTES
 
 
 @pytest.mark.usefixtures("small_requests")
@@ -273,7 +278,7 @@ def test_end_offset_limits_the_requests_of_the_last_segment(divided: tuple[Path,
     proxy.requests.clear()
     table = kafkafmt.open(divided[1])["t", 0].to_arrow(end=bases[1] + 1)
     assert table.num_rows == bases[1] + 1
-    assert requested(proxy)[bases[1]] < 256 << 10
+    assert requested(proxy)[bases[1]] < 512 << 10  # half of the segment
     assert not requested(proxy).keys() & set(bases[2:])
 
 
