@@ -16,8 +16,16 @@ from ..errors import KafkaFormatError
 from ..protocol import ErrorCode, UnknownBody
 from ..protocol.apis import API_VERSIONS, FETCH
 from ..protocol.frames import SIZE_BYTES
-from ..text import plain
 from .catalog import Catalog
+from .closed_errors import (
+    PARTIAL_REQUEST,
+    failed,
+    failed_handshake,
+    incomplete,
+    not_authenticated,
+    undecodable,
+    wrong_size,
+)
 from .fetch import FetchApi, StartedFetch
 from .fetch_answer import FetchAnswers
 from .fetch_frames import FetchFrames, fetch_frames
@@ -29,7 +37,6 @@ from .response_writer import ClosedError, ResponseWriter
 
 PARTIAL_TIMEOUT = 30.0
 """Seconds after which a connection is closed if a request has arrived only in part."""
-PARTIAL_REQUEST = "the client sent only a part of a request"
 LARGEST_BEFORE_AUTHENTICATION = 16 << 10
 """Largest request in bytes before a client is authenticated.
 
@@ -212,7 +219,7 @@ class ClientConnection(Receiver):
         if size is None:
             self._end(ClosedError(f"no request for {self._limits.idle_timeout:g} seconds"))
         else:
-            self._end(_incomplete(size))
+            self._end(incomplete(size, PARTIAL_TIMEOUT))
 
     def _next_request(self) -> None:
         size = self.size_field()
@@ -220,11 +227,11 @@ class ClientConnection(Receiver):
             if self.at_eof:
                 raise ClosedError(PARTIAL_REQUEST if self._received else "")
             return
-        limit, when = self._limits.max_frame_bytes, ""
+        limit, authenticated = self._limits.max_frame_bytes, True
         if self._shared.open_apis is not None and self.principal is None:
-            limit, when = min(limit, LARGEST_BEFORE_AUTHENTICATION), " before authentication"
+            limit, authenticated = min(limit, LARGEST_BEFORE_AUTHENTICATION), False
         if not 0 < size <= limit:
-            raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}{when}")
+            raise wrong_size(size, limit, authenticated, self.encrypted)
         if size > FREE_FRAME:
             self._start(self._large_request(size))
             return
@@ -309,7 +316,7 @@ class ClientConnection(Receiver):
         except ConnectionError:
             raise ClosedError("") from None
         except OSError as error:  # ssl.SSLError is an OSError
-            raise ClosedError(f"the TLS handshake failed: {error}") from None
+            raise failed_handshake(error) from None
         assert made is not None
         self.transport = made
         self._responses.connect(made)
@@ -323,7 +330,7 @@ class ClientConnection(Receiver):
         try:
             correlation_id, client_id, request = frames.read(frame)
         except (KafkaFormatError, UnicodeDecodeError) as error:
-            raise _undecodable(error) from None
+            raise undecodable(error) from None
         try:
             started = shared.fetch.start(request, version)
             response = started.known()
@@ -333,7 +340,7 @@ class ClientConnection(Receiver):
         except CLOSING:
             raise
         except Exception as error:
-            raise _failed(error, FETCH, version, client_id) from error
+            raise failed(error, FETCH, version, client_id) from error
         return self._responses.write_now(parts)
 
     async def _fetch_later(
@@ -345,7 +352,7 @@ class ClientConnection(Receiver):
         except CLOSING:
             raise
         except Exception as error:
-            raise _failed(error, FETCH, frames.version, client_id) from error
+            raise failed(error, FETCH, frames.version, client_id) from error
         await self._responses.write(parts)
 
     async def _small_request(self, frame: bytes) -> None:
@@ -357,7 +364,7 @@ class ClientConnection(Receiver):
             try:
                 frame = await self.take_later(SIZE_BYTES + size, PARTIAL_TIMEOUT)
             except TimeoutError:
-                raise _incomplete(size) from None
+                raise incomplete(size, PARTIAL_TIMEOUT) from None
             if frame is None:
                 raise ClosedError(PARTIAL_REQUEST)
             if ANSWER_TOKEN in self.attributes:
@@ -394,7 +401,7 @@ class ClientConnection(Receiver):
             raise ClosedError(f"the server does not support version {version} of the API with key {key}")
         open_apis = self._shared.open_apis
         if open_apis is not None and self.principal is None and key not in open_apis:
-            raise ClosedError(f"the API with key {key} was requested before authentication")
+            raise not_authenticated(key)
         client_id = request.header.client_id
         context = RequestContext(key, version, client_id, self)
         try:
@@ -411,23 +418,11 @@ class ClientConnection(Receiver):
         except CLOSING:
             raise
         except Exception as error:
-            raise _failed(error, key, version, client_id) from error
+            raise failed(error, key, version, client_id) from error
 
 
 def _decode(frame: bytes) -> Any:
     try:
         return protocol.read_request(frame, max_objects=MOST_OBJECTS)
     except (KafkaFormatError, UnicodeDecodeError) as error:
-        raise _undecodable(error) from None
-
-
-def _undecodable(error: Exception) -> ClosedError:
-    return ClosedError(f"a request cannot be read: {error}")
-
-
-def _incomplete(size: int) -> ClosedError:
-    return ClosedError(f"a request of {size} bytes was still incomplete after {PARTIAL_TIMEOUT:g} seconds")
-
-
-def _failed(error: Exception, key: int, version: int, client_id: str | None) -> ClosedError:
-    return ClosedError(f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}")
+        raise undecodable(error) from None

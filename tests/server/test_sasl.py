@@ -439,5 +439,12 @@ def test_wrong_token_without_a_header_closes_the_connection(server: kafkafmt.Ser
     assert "wrong" not in server.messages[0].replace("the user or the password is wrong", "")
 
 
+def test_client_that_does_not_use_sasl_is_reported(server: kafkafmt.Server) -> None:
+    with Client(server.port) as client:
+        client.send(protocol.MetadataRequest(topics=None), 12)
+        assert client.closed()
+    assert server.messages[0].endswith("Metadata was requested before authentication; the client must use SASL")
+
+
 def test_only_three_apis_require_no_authentication() -> None:
     assert sorted(OPEN_APIS) == [17, 18, 36]

@@ -87,7 +87,23 @@ def test_failed_handshake_is_reported_once(started: Start, files: tuple[Path, Pa
         client.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert client.closed()
     assert until(lambda: len(server.messages) == 1)
-    assert "the TLS handshake failed: " in server.messages[0]
+    assert "the client does not use TLS: " in server.messages[0]
+
+
+def test_client_that_rejects_the_certificate_is_reported(started: Start, files: tuple[Path, Path]) -> None:
+    server = serve(started, files)
+    with Client(server.port) as client, pytest.raises(ssl.SSLCertVerificationError):
+        ssl.create_default_context().wrap_socket(client.socket, server_hostname="localhost")
+    assert until(lambda: len(server.messages) == 1)
+    assert "the client does not accept the server's certificate: " in server.messages[0]
+
+
+def test_tls_client_of_a_server_without_tls_is_reported(started: Start) -> None:
+    server = started([str(root) for root in CODECS.roots])
+    with Client(server.port) as client, pytest.raises((ssl.SSLError, ConnectionError)):
+        ssl.create_default_context().wrap_socket(client.socket, server_hostname="localhost")
+    assert until(lambda: len(server.messages) == 1)
+    assert server.messages[0].endswith("connection closed: the client uses TLS, but the server has no certificate")
 
 
 def test_client_that_closes_directly_after_the_handshake_causes_no_warning(
