@@ -216,10 +216,23 @@ class Catalog:
             finally:
                 self._refreshing.release()
 
+    def compare_replicas(self) -> None:
+        """Serve another replica of a partition if it has become the longest one. Call this method periodically.
+
+        Usually, the partitions are searched only if a client asks for metadata. A client that waits for records of a
+        replica that does not grow may not ask for minutes. Paths in object stores are not searched here, because
+        each search sends requests to the store.
+        """
+        if self.settings.replicas is not None and not self._remote:
+            self.refresh()
+
+    @property
+    def _remote(self) -> bool:
+        return any(isinstance(input_path(path), UrlPath) for path in self.settings.paths)
+
     def _refresh(self) -> None:
         now = time.monotonic()
-        remote = any(isinstance(input_path(path), UrlPath) for path in self.settings.paths)
-        if now - self._scanned < (FULL_RESCAN if remote else RESCAN):
+        if now - self._scanned < (FULL_RESCAN if self._remote else RESCAN):
             return
         stamps = self._root_stamps()
         if stamps == self._stamps and stamps is not None and now - self._scanned < FULL_RESCAN:

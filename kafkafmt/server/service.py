@@ -154,12 +154,13 @@ class Server:
         advertised = self.settings.advertise or (_reachable(self.host), self.port)
         self.catalog.cluster.host, self.catalog.cluster.port = advertised
         self._groups.start()
-        self._cleaning = asyncio.get_running_loop().create_task(self._close_unused_files())
+        self._cleaning = asyncio.get_running_loop().create_task(self._maintain())
 
-    async def _close_unused_files(self) -> None:
+    async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(CLEANING_INTERVAL)
             await self.catalog.run(self.catalog.resources.close_unused)
+            await self.catalog.run(self.catalog.compare_replicas)
 
     async def close(self) -> None:
         """Close the listener and all connections."""

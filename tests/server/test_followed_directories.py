@@ -273,3 +273,21 @@ def test_long_poll_ends_if_the_topic_is_deleted(started: Start, tmp_path: Path) 
         (tmp_path / "t-0").rename(tmp_path / f"t-0.{'0' * 32}-delete")
         (found,) = client.receive(1, 13).responses
         assert found.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_replica_that_becomes_the_longest_is_served_without_metadata_requests(
+    started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkafmt.server.service.CLEANING_INTERVAL", 0.05)
+    monkeypatch.setattr("kafkafmt.server.catalog.RESCAN", 0.0)
+    monkeypatch.setattr("kafkafmt.server.catalog.FULL_RESCAN", 0.0)
+    for name, count in (("a", 5), ("b", 3)):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "t-0", 0, count)
+    with Client(started([tmp_path / "a", tmp_path / "b"], replicas="longest").port) as client:
+        assert client.fetch("t", 0, 5).high_watermark == 5
+        write(tmp_path / "b" / "t-0", 0, 4, first=3)
+        deadline = time.monotonic() + 10
+        while client.fetch("t", 0, 5).high_watermark < 7 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert [record.value for record in client.read_all("t", 0)] == [b"%d" % offset for offset in range(7)]
