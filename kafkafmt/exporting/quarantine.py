@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,9 @@ MAX_SPAN_BYTES = 16 << 20
 
 For a longer damaged byte range, the row contains only the first bytes, and a message states this.
 """
+
+GROUP_ROWS = 4096
+"""Largest number of rows in a row group. A row group for each row would need 25 KB of memory per row."""
 
 SCHEMA = pa.schema(
     [
@@ -79,13 +83,44 @@ def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], 
     size = 0
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
     with open_writer(sink, SCHEMA, options.compression, options.compression_level) as writer:
-        for directory, damage in ordered:
-            row = _row(directory, damage)
-            size += len(row["bytes"] or b"")
-            writer.write_table(pa.Table.from_pylist([row], SCHEMA))
-        if not ordered:
-            writer.write_table(pa.Table.from_batches([], SCHEMA))
+        for rows in _row_groups(_rows(ordered)):
+            size += sum(len(row["bytes"] or b"") for row in rows)
+            writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
     return size
+
+
+def _row_groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Divide rows into row groups. There is at least one group, which can be empty."""
+    group: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += len(row["bytes"] or b"")
+        if len(group) == GROUP_ROWS or size >= MAX_SPAN_BYTES:
+            yield group
+            group, size = [], 0
+    yield group
+
+
+def _rows(damaged: Iterable[tuple[PartitionDir, Damage]]) -> Iterator[dict[str, Any]]:
+    """Yield the row of each damaged byte range. Each file is opened once."""
+    for _, items in itertools.groupby(damaged, lambda item: (item[0].key, item[1].file)):
+        view: FileView | OSError | None = None
+        try:
+            for directory, damage in items:
+                if view is None:
+                    view = _opened(directory, damage)
+                yield _row(directory, damage, view)
+        finally:
+            if isinstance(view, FileView):
+                view.close()
+
+
+def _opened(directory: PartitionDir, damage: Damage) -> FileView | OSError:
+    try:
+        return FileView(directory.path / damage.file, fill_unreadable=True)
+    except OSError as error:
+        return error
 
 
 def _with_zeros(data: bytes, spans: list[tuple[int, int]]) -> bytes:
@@ -97,14 +132,15 @@ def _with_zeros(data: bytes, spans: list[tuple[int, int]]) -> bytes:
     return bytes(changed)
 
 
-def _row(directory: PartitionDir, damage: Damage) -> dict[str, Any]:
+def _row(directory: PartitionDir, damage: Damage, view: FileView | OSError) -> dict[str, Any]:
     message, data = damage.message, None
     try:
-        with FileView(directory.path / damage.file, fill_unreadable=True) as view:
-            data = view.read(damage.position, min(damage.length, MAX_SPAN_BYTES))
-            if inside := overlapping(view.unreadable, damage.position, damage.position + len(data)):
-                data = _with_zeros(data, [(start - damage.position, end - damage.position) for start, end in inside])
-                message += " (the stored bytes contain zeros instead of the bytes that the disk cannot read)"
+        if isinstance(view, OSError):
+            raise view
+        data = view.read(damage.position, min(damage.length, MAX_SPAN_BYTES))
+        if inside := overlapping(view.unreadable, damage.position, damage.position + len(data)):
+            data = _with_zeros(data, [(start - damage.position, end - damage.position) for start, end in inside])
+            message += " (the stored bytes contain zeros instead of the bytes that the disk cannot read)"
     except OSError as error:
         message += f" (the damaged bytes could not be stored: {error.strerror})"
     if data is not None and damage.length > len(data):
