@@ -1,7 +1,7 @@
 """Measure how fast damaged segments are verified, read and salvaged.
 
 Each kind of damage is measured with batches of 108, 300 and 1024 bytes, and with segments of three
-sizes. Another benchmark measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or
+sizes. Some kinds contain the transactions of five producers, with markers. Another benchmark measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or
 damaged. A third benchmark measures segments of 16 KiB that have indexes and producer snapshots. Its
 partitions have either no producer ids or five transactional producers. For comparison, it measures a
 loop that only reads the files of the source and creates the files of the copy. The figures show
@@ -36,7 +36,7 @@ from kafkafmt.log.auditing.verify import verify_partition
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from building import mutate, simple_batch
+from building import ABORT, COMMIT, TRANSACTIONAL, control_batch, mutate, simple_batch
 
 MB = 1_000_000
 SIZES = (1 * MB, 8 * MB, 32 * MB)
@@ -60,6 +60,19 @@ def without_length(i: int, size: int) -> bytes:
     return mutate(batch, 8, struct.pack(">i", 2 * len(batch) - 9))
 
 
+def transactional(i: int, size: int) -> bytes:
+    """Return a batch of one of five producers. Every tenth batch is a marker, and every third marker aborts."""
+    if i % 50 >= 45:
+        kind = COMMIT if i // 50 % 3 else ABORT
+        return control_batch(kind, base_offset=i, producer_id=i % 5, producer_epoch=0)
+    fields = {"flags": TRANSACTIONAL, "producer_id": i % 5, "producer_epoch": 0, "base_sequence": i}
+    return simple_batch([VALUES[size][i % 16]], i, **fields)
+
+
+def corrupted_transactional(i: int, size: int) -> bytes:
+    return mutate(transactional(i, size), 66, b"\xff\xfe\xfd")
+
+
 def fake_header(i: int, count: int) -> bytes:
     """Return a header of format 2 with a length that ends at the end of the file."""
     return struct.pack(">qiibIhiqqqhii", i, (count - i) * 61 - 12, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
@@ -73,6 +86,14 @@ KINDS: dict[str, Callable[[int, int], bytes]] = {
     "neighbour pairs": lambda i, size: corrupted(i, size) if i % 64 < 2 else valid(i, size),
     "zeroed sectors": lambda i, size: bytes(size) if i % 64 == 1 else valid(i, size),
     "zigzag offsets": lambda i, size: valid(i ^ 1, size),
+    "transactions, no damage": transactional,
+    "transactions, every batch": corrupted_transactional,
+    "transactions, two of three batches": lambda i, size: (
+        corrupted_transactional(i, size) if i % 3 else transactional(i, size)
+    ),
+    "transactions, neighbour pairs": lambda i, size: (
+        corrupted_transactional(i, size) if i % 64 < 2 else transactional(i, size)
+    ),
 }
 """For each kind of damage, a function that returns the batch with a given index and size."""
 WHOLE_FILES: dict[str, Callable[[int], bytes]] = {
@@ -138,8 +159,8 @@ def test_damaged_segment(benchmark: pytest.FixtureRequest, tmp_path: Path, kind:
     folder.mkdir()
     figures = {}
     for size in SIZES:
-        (folder / f"{0:020}.log").write_bytes(FILES[kind](size))
-        figures[f"{size // MB} MB"] = measure(folder, size)
+        written = (folder / f"{0:020}.log").write_bytes(FILES[kind](size))
+        figures[f"{size // MB} MB"] = measure(folder, written)
     show(benchmark, kind, figures)
     log = PartitionLog(discover([folder]).partitions[0])
     benchmark.pedantic(lambda: verify_partition(log), rounds=3)  # type: ignore[attr-defined]
