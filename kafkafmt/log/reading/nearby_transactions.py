@@ -154,6 +154,8 @@ def _batches(
             limit = MAX_OFFSET if segment.next_base is None else segment.next_base - 1
             walk = HeaderWalk(view, position, end, before, limit)
             while (batches := walk.read()) is not None:
+                if last is not None and walk.first is not None and walk.first > last + 1 and not directory.cleaned:
+                    raise UnclearHeadersError
                 yield walk, [_Found(segment, view, batch) for batch in batches]
         if segment.next_base is None:
             outcomes.truncated = walk.truncated

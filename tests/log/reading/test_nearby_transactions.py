@@ -88,6 +88,21 @@ def test_damaged_marker_after_the_range_requires_the_whole_log(tmp_path: Path) -
     assert [(d.first_offset, d.last_offset) for d in log.transactions.doubts] == [(0, 0)]
 
 
+def test_missing_offsets_at_the_start_of_a_segment_require_the_whole_log(tmp_path: Path) -> None:
+    """The missing offsets may include the marker of the transaction in the previous segment."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(transactional_batch(0))
+    (path / f"{1:020}.log").write_bytes(batch([record(0, value=b"v")], base_offset=3))
+    log = PartitionLog(partition(path))
+    assert not log.open_transactions.open
+    assert committed(PartitionLog(partition(path)), 0, NO_END) == [3]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+    log = PartitionLog(partition(path))
+    assert log.open_transactions.open == {5: 0}
+    assert not log.knows_transactions
+
+
 def test_index_entry_without_a_marker_requires_the_whole_log(tmp_path: Path) -> None:
     """A broker trusts the entry, so the transaction counts as aborted."""
     path = tmp_path / "t-0"
