@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...constants import CONTROL_BIT, MAGIC_V2, NO_END, NO_TIMESTAMP
+from ...constants import CONTROL_BIT, MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END, NO_TIMESTAMP
 from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...types import last_offsets
 from ..format.file_view import FileView
 from ..format.preallocated import is_hole, only_zeros
 from .index_lookup import SCAN_BYTES, largest_timestamp, position_before, time_bounds
+from .index_ranges import whole_segment
 from .part import Part
 from .partition import PartitionLog
 from .partition_dir import SegmentFile
@@ -177,6 +178,7 @@ def _batch_start_near_index(segment: SegmentFile, view: FileView, offset: int, m
     before = None if position else (segment.base_offset or 0) - 1
     walker = Walker(view, segment.base_offset or 0, max_batch_bytes, first_read=FIRST_READ)
     end = min(view.size, position + SCAN_BYTES)
+    highest = min(whole_segment(segment, 0).end.upto, (segment.base_offset or 0) + MAX_RELATIVE_OFFSET)
     for start, _, rows, error in walker.tables(position, end):
         firsts, lasts = rows["base_offset"], last_offsets(rows)
         if len(rows):
@@ -185,6 +187,8 @@ def _batch_start_near_index(segment: SegmentFile, view: FileView, offset: int, m
             if (firsts != expected).any() or (lasts < firsts).any() or (rows["magic"] < MAGIC_V2).any():
                 return None
             before = int(lasts[-1])
+            if before > highest:
+                return None
             if before >= offset:
                 if position < view.size and not _continues(view, position, before + 1):
                     return None

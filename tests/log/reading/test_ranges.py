@@ -186,6 +186,19 @@ def test_batch_start_is_that_of_the_batch_that_is_read(long_log: Path, damage: s
             assert log.bytes_read < 100_000
 
 
+def test_batch_start_ignores_a_batch_with_offsets_of_the_next_segment(tmp_path: Path) -> None:
+    """The CRC of a batch does not cover its base offset."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    data = [batch([record(j, j) for j in range(4)], base_offset=4 * i) for i in range(3)]
+    data[1] = (6).to_bytes(8, "big") + data[1][8:]  # offsets 6 to 9, but the next segment begins at 8
+    (path / f"{0:020}.log").write_bytes(data[0] + data[1])
+    (path / f"{0:020}.index").write_bytes(np.array([7, len(data[0])], ">i4").tobytes())
+    (path / f"{8:020}.log").write_bytes(data[2])
+    log = PartitionLog(discover([path]).partitions[0])
+    assert [find_batch_start(log, offset) for offset in (3, 6, 7, 9)] == [0, 6, 7, 8]
+
+
 def test_lookups_in_a_preallocated_index_read_few_bytes(long_log: Path) -> None:
     path, counts = long_log / f"{0:020}.index", []
     for size in (path.stat().st_size, 10 << 20):
