@@ -90,6 +90,8 @@ class GrowingPartition:
         UNSETTLED if the directory must be listed again, because it may have changed without a new modification time.
         """
         self._listed_once = False
+        self._checkpointed: int | None = None
+        """Log start offset in the checkpoint when it was last checked, or None if it is not known."""
         self._metadata: files.Stamp | None = None
         """State of the file ``partition.metadata`` when the partition was first read, or None if it is not known."""
         self._reported: set[tuple[str, int]] = set()
@@ -223,7 +225,10 @@ class GrowingPartition:
         directory = self.directory
         if directory.state == "live" and not self.missing:
             found = self._resources.log_starts.find(directory.path.parent, directory.key)
-            if found is not None and found != directory.log_start:
+            before, self._checkpointed = self._checkpointed, found
+            # The offset of the directory can be more recent. Therefore, lower it only if the checkpoint has changed.
+            lowered = before is not None and found != before
+            if found is not None and (found > directory.log_start or (lowered and found < directory.log_start)):
                 directory.log_start = found
                 self.changes += 1
 
