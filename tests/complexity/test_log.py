@@ -472,6 +472,19 @@ def test_merge_grows_linearly_with_ranges(write: Callable[..., Path], tmp_path: 
     grows_linearly(40, work)
 
 
+def test_reports_of_merged_logs_read_few_bytes_for_each_lost_range(write: Callable[..., Path], tmp_path: Path) -> None:
+    def work(n: int) -> int:
+        parts = [simple_batch([b"v" * 50], i) for i in range(2 * n)]
+        data = b"".join(mutate(p, len(p) - 1, b"\xee") if i % 2 else p for i, p in enumerate(parts))
+        replicas = [write([(0, data)]) for _ in range(2)]
+        with counted() as done:
+            report = kafkafmt.salvage(replicas, tmp_path / f"out-{next(NUMBER)}", replicas="merge")
+        assert len(report.partitions[0].source.damaged) == n
+        return done.total
+
+    grows_linearly(300, work)
+
+
 def test_followed_log_is_not_read_again_for_each_batch(write: Callable[..., Path]) -> None:
     """Like a broker, the test appends a batch and an index entry between two checks."""
     size = len(simple_batch([b"v" * 300]))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from ...types import last_offsets
 from ..reading.discovery import discover
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
-from ..reading.ranges import reach
 from ..reading.read_limits import ReadLimits
+from ..reading.segment_walker import Walker
 from .merge_choice import choose
 from .merge_copy import MergedDirectory, SourceRange, diverged_ranges, source_ranges
 from .merge_replica import ranked, read_replica
@@ -134,7 +138,7 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
     for m in merged:
         log = PartitionLog(directories[m.made.topic, m.made.partition], limits)
         report = verify_partition(log)
-        lost = tuple(_placed(damage, log) for damage in m.lost)
+        lost = _placed(m.lost, log)
         damaged = tuple(sorted([*report.damaged, *lost], key=lambda d: (d.file, d.position)))
         records = None if lost else report.records
         path = str(target / m.made.path.name)
@@ -142,10 +146,29 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
     return reports
 
 
-def _placed(damage: Damage, log: PartitionLog) -> Damage:
-    """Return a copy of `damage` in which the file and the position refer to the merged log."""
-    offset = damage.first_offset or 0
-    segment = log.segments[log.first_segment(offset)]
-    with log.view(segment) as view:
-        found = reach(view, offset, 0, view.size, (segment.base_offset or 0) - 1)
-        return replace(damage, file=segment.name, position=view.size if found is None else found.position)
+def _placed(lost: Sequence[Damage], log: PartitionLog) -> list[Damage]:
+    """Return copies of `lost` in which the files and the positions refer to the merged log.
+
+    The position is that of the first batch with the lost offset or a later one.
+    """
+    ordered = sorted(lost, key=lambda damage: damage.first_offset or 0)
+    placed: list[Damage] = []
+    for i, items in itertools.groupby(ordered, lambda damage: log.first_segment(damage.first_offset or 0)):
+        segment, group = log.segments[i], list(items)
+        offsets = np.array([damage.first_offset or 0 for damage in group], np.int64)
+        with log.view(segment) as view:
+            positions = np.full(len(group), view.size)
+            found = 0
+            walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
+            for start, _, table, _ in walker.tables(0, view.size):
+                lasts = last_offsets(table)
+                end = found + int(np.searchsorted(offsets[found:], lasts[-1], "right")) if len(lasts) else found
+                positions[found:end] = start + table["position"][np.searchsorted(lasts, offsets[found:end])]
+                found = end
+                if found == len(group):
+                    break
+        placed += [
+            replace(damage, file=segment.name, position=position)
+            for damage, position in zip(group, positions.tolist(), strict=True)
+        ]
+    return placed
