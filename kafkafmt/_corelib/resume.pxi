@@ -161,7 +161,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     cdef const uint8_t* q
     cdef uint32_t crc = 0, stored
     cdef Py_ssize_t i, k, n
-    cdef bint head_continues, plain, wrapper
+    cdef bint head_continues, plain, wrapper, linked
     cdef int kind
     own[0] = False
     if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
@@ -242,7 +242,8 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
             continue
         last = last_offset_at(q)
         at = end
-        if head_continues and int64_at(q) != next_offset:
+        linked = head_continues and int64_at(q) != next_offset
+        if linked:
             for k in range(6):
                 lengths[k] = -1
             at = chain_end(data, size, candidates, i, origin, scanned_to, file_end, expected, CHAIN_REACH, lengths, &last)
@@ -250,7 +251,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
                 return -1
         if at + origin >= scanned_to or at + origin >= zero_tail:
             return -1
-        if at - candidate > CHAIN_REACH or continues_log(data + at, last + 1):
+        if (linked and at - candidate > CHAIN_REACH) or continues_log(data + at, last + 1):
             break
         if int64_at(data + at) > last and int64_at(data + at) - last - 1 <= (0 if q[MAGIC_AT] == MAGIC_V2 else WRAPPED_MESSAGES):
             break

@@ -236,8 +236,8 @@ def _resume_after(
         if first < expected and (continued or plain):
             covered = end
             continue
-        at = end
-        if continued and first != next_offset:
+        at, linked = end, continued and first != next_offset
+        if linked:
             chain = chain_end(view, candidates, i, scanned_to, file_end, expected, CHAIN_REACH, [])
             if chain is None:
                 return None
@@ -246,7 +246,7 @@ def _resume_after(
             return None
         (offset,) = INT64.unpack_from(view, at)
         if (
-            at - candidate > CHAIN_REACH
+            (linked and at - candidate > CHAIN_REACH)
             or continues_log(view, at, after)
             or 0 <= offset - after <= (WRAPPED_MESSAGES if legacy else 0)
         ):

@@ -378,3 +378,20 @@ def test_both_cores_scan_damage_and_resume_at_the_same_place(seed: int) -> None:
             among_plain,
         )
         assert native.resume_after(*arguments) == _pure.resume_after(*arguments)
+
+
+@pytest.mark.parametrize("header", ["destroyed", "plausible"])
+def test_a_large_batch_is_accepted_only_if_the_bytes_after_it_confirm_it(core: ModuleType, header: str) -> None:
+    """The complete search also requires this. Otherwise, the result would depend on the bytes in memory."""
+    damaged = bytes(4) + random.Random(1).randbytes(88) + bytes(8)
+    if header == "plausible":
+        damaged = mutate(simple_batch([bytes(40)], 5), 17, b"\x55" * 4)
+    damaged = mutate(damaged, 8, b"\xff" * 4)  # an impossible length
+    large = simple_batch([random.Random(2).randbytes(70_000)], 6)
+    rest = [simple_batch([b"v"], i) for i in range(9, 40)]
+    for between, accepted in ((random.Random(3).randbytes(200) + bytes(8), False), (b"", True)):
+        data = damaged + large + between + b"".join(rest)
+        found = np.array([data.index(batch) for batch in (large, *rest)], np.int64)
+        end = len(data)
+        resumed = core.resume_after(data, found, 0, 0, end, end, end, 5, False)
+        assert (resumed == (int(found[0]), False)) == accepted, resumed
