@@ -3,8 +3,8 @@
     python benchmarks/bucket_scan.py [--delay SECONDS] [--rounds N] [--codec none|lz4|zstd|…] [--size MIB]
 
 The bucket is served from the same directory by `bucket_server.py`, in a process next to the reader.
-`download` only fetches the segments with obstore, which is the upper limit of each scan. `sockets`
-fetches them into memory that is reused, through sockets without any HTTP library.
+`download` only fetches the segments with obstore. A scan cannot be faster. `sockets` fetches the
+segments into memory that is reused, through sockets without any HTTP library.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Measure how fast damaged segments are verified, read and salvaged.
 
 Each kind of damage is measured with batches of 108, 300 and 1024 bytes, and with segments of three
-sizes. Some kinds contain the transactions of five producers, with markers. Another benchmark measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or
-damaged. A third benchmark measures segments of 16 KiB that have indexes and producer snapshots. Its
-partitions have either no producer ids or five transactional producers. For comparison, it measures a
-loop that only reads the files of the source and creates the files of the copy. The figures show
-whether the time is proportional to the size. The goal is 50 MB/s on one core for each kind of damage.
-`-s` prints the figures.
+sizes. Some kinds contain the transactions of five producers, with markers. Another benchmark
+measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or damaged. A third benchmark
+measures segments of 16 KiB that have indexes and producer snapshots. Its partitions have either no
+producer ids or five transactional producers. For comparison, it measures a loop that only reads the
+files of the source and creates the files of the copy. The figures show whether the time is
+proportional to the size. The goal is 50 MB/s on one core for each kind of damage. `-s` prints the
+figures.
 
 If `/dev/shm` exists, salvage writes to it, so the copies are in memory. On ext4, creating a file takes
 up to ten times as long if many files were deleted in the last minutes, because ext4 does not use
@@ -61,7 +62,7 @@ def without_length(i: int, size: int) -> bytes:
 
 
 def transactional(i: int, size: int) -> bytes:
-    """Return a batch of one of five producers. Every tenth batch is a marker, and every third marker aborts."""
+    """Return a batch of one of five producers. The last 5 of each 50 batches are markers. A third of them abort."""
     if i % 50 >= 45:
         kind = COMMIT if i // 50 % 3 else ABORT
         return control_batch(kind, base_offset=i, producer_id=i % 5, producer_epoch=0)

@@ -596,8 +596,8 @@ def update_producers(
     opened : dict of int to int
         The first offset of each open transaction, by producer id. It is updated.
     oldest : list of (int, int)
-        A heap of pairs (first offset, producer id) with all open transactions. It can also contain
-        transactions that have ended. It is updated.
+        A heap of pairs (first offset, producer id) with all open transactions. The heap can also
+        contain transactions that have ended. It is updated.
     saved : dict of int to tuple, or None
         Receives the previous values in `entries` and `opened` of each producer that changes, unless
         it already contains the producer. A missing value is None. If `saved` is None, nothing is saved.
@@ -640,8 +640,8 @@ def end_transactions(
     -------
     list of (int, int, int, int, int)
         Producer id, first and last offset of the batches, kind of the marker, and offset of the
-        marker. If `spans` and `rows` contain the marker but no batch of a transaction, its first and
-        last offsets are -1.
+        marker. If neither `spans` nor `rows` contains a batch of the transaction, the first and the
+        last offset are -1.
 
     Raises
     ------
@@ -659,7 +659,7 @@ def walk_transactions(
     last_markers: dict[int, int],
     aborted: Mapping[int, list[tuple[int, int]]],
 ) -> int:
-    """Follow transactions from the row `start` on. Stop at the first batch that the caller must process itself.
+    """Follow transactions from the row `start` on. Stop at the first batch that the caller must process.
 
     The caller processes a batch in these cases:
 

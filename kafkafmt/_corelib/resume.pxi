@@ -125,10 +125,11 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
 
 cdef bint may_be_inner(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
                        int64_t file_end, int64_t zero_tail, int64_t expected) noexcept nogil:
-    """Return whether candidate `i` may be inside a wrapper message. It is an uncompressed message of magic 1.
+    """Return whether candidate `i` may be inside a wrapper message.
 
-    All valid batches before the damage are uncompressed, and the damage does not begin with the
-    header of a wrapper message. See EmbeddedBatches._inner_messages_end.
+    The candidate is an uncompressed message of magic 1. All valid batches before the damage are
+    uncompressed, and the damage does not begin with the header of a wrapper message. See
+    EmbeddedBatches._inner_messages_end.
     """
     cdef int64_t lengths[6]
     cdef int64_t start = candidates.at[i] - origin, p = start, end, last = 0, previous = int64_at(data + start)

@@ -1,4 +1,4 @@
-# Follow producers and transactions from batch to batch. The caller's dicts contain their states.
+# Follow producers and transactions from batch to batch. Dicts of the caller contain the states.
 
 from heapq import heappop, heappush
 
@@ -93,7 +93,7 @@ cdef object oldest_open(dict opened, list oldest):
 
 
 cdef inline bint continues_producer(const Batch* row, const Batch* following) noexcept nogil:
-    """Return whether `following` is a data batch of the same producer, and as transactional as `row`."""
+    """Return whether `following` is a data batch of the same producer with the same transactional bit as `row`."""
     return (following.producer_id == row.producer_id and not following.attributes & CONTROL_BIT
             and not (following.attributes ^ row.attributes) & TRANSACTIONAL_BIT)
 

@@ -1,4 +1,4 @@
-"""Follow producers and transactions from batch to batch. The caller's dicts contain their states."""
+"""Follow producers and transactions from batch to batch. Dicts of the caller contain the states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .walk import as_int64, span, varint
 
 
 def _read_marker(view: memoryview, row: Any) -> tuple[int, int, int] | None:
-    """Read the marker in a plain control batch. Return None if the batch has none.
+    """Read the marker in a plain control batch. Return None if the batch contains no marker.
 
     Raise IndexError if the batch is not plain. A plain control batch is uncompressed, and has no
     records or exactly one valid record without headers.

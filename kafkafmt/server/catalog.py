@@ -219,9 +219,9 @@ class Catalog:
     def compare_replicas(self) -> None:
         """Serve another replica of a partition if it has become the longest one. Call this method periodically.
 
-        Usually, the partitions are searched only if a client asks for metadata. A client that waits for records of a
-        replica that does not grow may not ask for minutes. Paths in object stores are not searched here, because
-        each search sends requests to the store.
+        Other searches for partitions run only if a client requests metadata. A client that waits at the end of a
+        replica may send no Metadata request for minutes. If a path is a URL, this method does not search, because
+        each search sends requests to the object store.
         """
         if self.settings.replicas is not None and not self._remote:
             self.refresh()

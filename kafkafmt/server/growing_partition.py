@@ -226,7 +226,7 @@ class GrowingPartition:
         if directory.state == "live" and not self.missing:
             found = self._resources.log_starts.find(directory.path.parent, directory.key)
             before, self._checkpointed = self._checkpointed, found
-            # The offset of the directory can be more recent. Therefore, lower it only if the checkpoint has changed.
+            # `directory.log_start` can be newer than the checkpoint. Lower it only if the checkpoint has changed.
             lowered = before is not None and found != before
             if found is not None and (found > directory.log_start or (lowered and found < directory.log_start)):
                 directory.log_start = found

@@ -17,8 +17,8 @@ The server then closes the connection after the response, and logs the reason.
 ANSWER_TOKEN = "answer_token"
 """Key in `Connection.attributes` under which a handler can store a function that answers the next frames.
 
-These frames contain a token instead of a request. The function is a coroutine function. It gets the token, and
-returns the token for the client, or None if no response is sent.
+These frames contain a token instead of a request. The function is a coroutine function. It receives the token of
+the client, and returns the token of the server, or None if no response is sent.
 """
 
 

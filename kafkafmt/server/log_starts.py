@@ -1,4 +1,4 @@
-"""Detect when a live broker changes the log start offset of a partition (DeleteRecords)."""
+"""Detect when a live broker changes the log start offset of a partition, by DeleteRecords or by truncating the log."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Receiver(asyncio.BufferedProtocol):
     def __init__(self, buffer: memoryview) -> None:
         self.at_eof: bool = False
         self.encrypted: bool = False
-        """Whether asyncio uses TLS. The TLS handshake may be incomplete."""
+        """Whether the connection uses TLS. True as soon as the server starts the TLS handshake."""
         self._loop = asyncio.get_running_loop()
         self._buffer = buffer
         self._received = bytearray()

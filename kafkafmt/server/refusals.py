@@ -174,7 +174,7 @@ def _create_partitions(request: Any, version: int) -> Any:
 def _elect_leaders(request: Any, version: int) -> Any:
     make = protocol.ElectLeadersResponse
     result = make.ReplicaElectionResult
-    # Only the results of partitions contain a message, and clients ignore them if the response contains an error code.
+    # The message is in the results of partitions. Clients ignore these results if the response has an error code.
     return make(
         error_code=REFUSED if version >= 1 and not request.topic_partitions else ErrorCode.NONE,
         replica_election_results=[

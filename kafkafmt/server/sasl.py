@@ -2,7 +2,7 @@
 
 The module follows Kafka's ``SaslServerAuthenticator``, with one difference: authenticated sessions do not
 expire. After SaslHandshake version 0, clients send tokens without a request header. Clients before Kafka
-1.0 use this version. librdkafka 2.0.2 requires that the server supports it, but uses version 1.
+1.0 use version 0. librdkafka 2.0.2 uses version 1, but requires that the server also supports version 0.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class SaslApis:
         return SaslAuthenticateResponse(auth_bytes=token)
 
     async def _answer_token(self, connection: Connection, exchange: Exchange, token: bytes) -> bytes | None:
-        """Return the token for the client, or None if authentication has failed. Set `principal` after the last token."""
+        """Return the token for the client, or None if authentication failed. After the last token, set `principal`."""
         try:
             user, answer = await self._next_step(exchange, token)
         except (LoginError, ScramError) as error:

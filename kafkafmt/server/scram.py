@@ -82,7 +82,7 @@ class ScramServer:
         found = _CLIENT_FINAL.fullmatch(_text(message))
         if found is None:
             raise ScramError("the client's final message is not a valid SCRAM message")
-        # librdkafka 2.0.2 repeats its part of the nonce. Kafka's ScramSaslServer checks only the server's part, too.
+        # Compare only the server's part of the nonce, as Kafka does, because librdkafka 2.0.2 repeats the client's part.
         if found["binding"] != self._binding or not found["nonce"].endswith(self._server_nonce):
             raise ScramError("the client's final message does not match its first message")
         signed = (self._signed + found["signed"]).encode()

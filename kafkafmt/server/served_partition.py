@@ -146,10 +146,10 @@ class ServedPartition(GrowingPartition):
         return _epochs_below(epochs, self._log_end())
 
     def _end_before_last_segment(self) -> int | None:
-        """Return the end that the option `at` selects, if it is an offset before the last segment.
+        """Return the end that the option `at` selects, or None if the end is not an offset before the last segment.
 
-        A Metadata request determines this end for every partition. The end of the log is not needed, so the last
-        segment is not read.
+        The last segment is not read, because the end of the log is not needed. This saves time in Metadata requests,
+        which determine the leader epoch of every partition.
         """
         at = self._settings.at
         if at is None or at.kind != "offset" or self._tail is not None:

@@ -118,7 +118,7 @@ def test_verify_grows_linearly_with_damage_during_transactions(write: Callable[.
 
 @pytest.mark.parametrize("flags", [0, TRANSACTIONAL])
 def test_segments_after_a_damaged_end_are_read_once(write: Callable[..., Path], flags: int) -> None:
-    """The missing offsets between the segments do not show whether the log was compacted."""
+    """Verify must not read segments again to decide whether the missing offsets result from compaction."""
     parts = [
         (
             8 * i,

@@ -292,7 +292,7 @@ def test_list_transactions_filters_by_state_and_producer(call: Caller) -> None:
         assert await listed() == await listed(0) == everything
         assert await listed(state_filters=["Ongoing", "Empty"]) == everything[2:]
         assert await listed(producer_id_filters=[1]) == everything[1:2]
-        # The start time of a transactional id without transactions is -1. A broker lists it for most durations, too.
+        # Without transactions, the start time is -1. For most durations, a broker lists such a transactional id.
         assert await listed(duration_filter=0) == everything
         assert await listed(duration_filter=2**62) == []
         response = await call(protocol.ListTransactionsRequest(state_filters=["Odd"]))

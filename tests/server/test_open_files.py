@@ -316,7 +316,7 @@ def test_checkpoint_of_log_starts_is_rarely_read(
 
     monkeypatch.setattr("kafkafmt.server.log_starts.read_offset_checkpoint", read)
     raise_log_start(segments, 3)
-    os.utime(segments / "log-start-offset-checkpoint", ns=(0, 10**18))  # the file may change again at a recent time
+    os.utime(segments / "log-start-offset-checkpoint", ns=(0, 10**18))  # a recent time is not trusted
     with Client(started(segments).port) as client:
         for _ in range(20):
             assert client.offset("t", 0, -2).offset == 3

@@ -399,7 +399,7 @@ def test_requests_that_write_are_refused_in_every_version(client: Client, server
 
 
 def test_refused_reassignments_have_a_result_for_each_partition(client: Client) -> None:
-    """Without these results, Kafka's Admin client reports that the server returned too few results."""
+    """If a result is missing, Kafka's Admin client reports only that the server returned too few results."""
     response = client.ask(REQUESTS["AlterPartitionReassignments"](0), 0)
     assert response.error_code == ErrorCode.POLICY_VIOLATION
     (topic,) = response.responses
@@ -408,7 +408,7 @@ def test_refused_reassignments_have_a_result_for_each_partition(client: Client) 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_refused_elections_have_a_message_for_each_partition(client: Client, version: int) -> None:
-    """Kafka's Admin client ignores these messages if the response contains an error code."""
+    """Kafka's Admin client ignores the messages of partitions if the response contains an error code."""
     response = client.ask(REQUESTS["ElectLeaders"](version), version)
     assert response.error_code == 0
     (topic,) = response.replica_election_results

@@ -53,7 +53,7 @@ def test_scram_follows_the_example_of_rfc_7677() -> None:
 class ScramClient:
     """A SCRAM client that is implemented from RFC 5802, independently of the server.
 
-    `repeated` is added to the start of the nonce in the final message.
+    The client inserts `repeated` before the nonce in its final message.
     """
 
     repeated = ""
@@ -101,7 +101,7 @@ def test_scram_accepts_the_password(users: Users, mechanism: str, user: str, hea
 
 
 def test_scram_accepts_a_client_that_repeats_its_nonce(users: Users) -> None:
-    """Librdkafka 2.0.2, and therefore kcat, sends its part of the nonce twice. Kafka accepts it."""
+    """Librdkafka 2.0.2, and therefore kcat, sends its part of the nonce twice. Kafka accepts such a message."""
     client, server = ScramClient("SCRAM-SHA-256", "alice", SECRET), ScramServer("SCRAM-SHA-256", users)
     client.repeated = "abcdef"
     assert server.final(client.final(server.first(client.first()))) == client.expected

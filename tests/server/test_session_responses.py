@@ -63,7 +63,7 @@ class Topic:
 
 @dataclass
 class Session:
-    """A fetch session, as its client knows it.
+    """The state of a fetch session at its client.
 
     `partitions` contains the requested offset and the largest number of bytes, by partition. `sent`
     contains the high watermark and the log start offset of the latest response.

@@ -73,7 +73,7 @@ class IsolationAudit:
         self._before = {}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[tuple[int, int, int, int, int]]:
-        """Add batches, and return the transactions that they complete, as `core.end_transactions` does.
+        """Add batches. Return the transactions that these batches complete, in the form of `core.end_transactions`.
 
         `table` contains the headers of the batches. `markers` maps the offset of each control batch to
         its marker.

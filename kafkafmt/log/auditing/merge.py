@@ -149,7 +149,8 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
 def _placed(lost: Sequence[Damage], log: PartitionLog) -> list[Damage]:
     """Return copies of `lost` in which the files and the positions refer to the merged log.
 
-    The position is that of the first batch with the lost offset or a later one.
+    The position is that of the first batch with the lost offset or a later one. If there is no such
+    batch, the position is the end of the file.
     """
     ordered = sorted(lost, key=lambda damage: damage.first_offset or 0)
     placed: list[Damage] = []

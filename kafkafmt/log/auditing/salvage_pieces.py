@@ -263,7 +263,7 @@ def insert(
 
 
 class _Rest:
-    """Byte ranges that are taken from the start. The file positions at which they are divided are in these ranges."""
+    """Byte ranges that a caller takes in order. Each position passed to `take` is in one of the ranges."""
 
     def __init__(self, spans: IntArray) -> None:
         self._spans = spans

@@ -66,7 +66,7 @@ class VerifyPass:
         self._before: int | None = None
         """Offset after the last batch of the previous segment that has batches."""
         self._gap_checked = self._gaps = False
-        """Whether `_check_gap` was called for the current segment, and whether it has found a gap before any segment."""
+        """Whether `_check_gap` was called for the current segment, and whether any call has found missing offsets."""
         # The decoder checks all fields of a record, also those that are not stored.
         names = ("offset", "timestamp")
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
@@ -77,7 +77,7 @@ class VerifyPass:
         self._flushed = False
         """Whether batches of the current segment were processed before all its batches were seen."""
         self._end: int | None = 0
-        """File position after the processed batches of the current segment. None if other bytes are between them."""
+        """File position after the processed batches of the current segment. None if these batches are not adjacent."""
         self._walked = 0
         """Offset after the batches of the current segment that were added to the transactions."""
 
@@ -132,7 +132,8 @@ class VerifyPass:
         """Process the batches that `see` has collected.
 
         Batches are added to the transactions only up to the first gap between batches in the file,
-        because damage in the gap may contain markers. If `transactions` is False, none are added.
+        because damage in the gap may contain markers. If `transactions` is False, no batches are added to
+        the transactions.
         """
         for seen in self._waiting:
             if self.audit is not None:
@@ -204,8 +205,8 @@ class VerifyPass:
         """Check whether offsets are missing before the first batch of the current segment, which has `first_offset`.
 
         A missing segment may have contained the markers of the open transactions. If the log was
-        compacted, the offsets may be missing for another reason. Whether it was compacted is known only
-        after all segments were read, so `finish` checks it.
+        compacted, the offsets may be missing for another reason. `finish` checks whether the log was
+        compacted, because this check needs all segments.
         """
         walk, checked, self._gap_checked = self._walk, self._gap_checked, True
         if checked or walk is None or self._before is None or not walk.found.open or first_offset <= self._before:

@@ -355,8 +355,8 @@ class FileView:
 def open_ahead(path: Location, index: Location, size: int) -> None:
     """Begin to open a segment and its offset index in the background, if their paths are URLs.
 
-    `size` is the number of bytes at the start of the segment that the caller will read. If this
-    number is small, all these bytes are fetched with one request.
+    `size` is the number of bytes at the start of the segment that the caller will read. If `size` is
+    at most `remote.WHOLE_BYTES`, all these bytes are fetched with one request.
     """
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)

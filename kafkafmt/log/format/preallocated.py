@@ -50,12 +50,12 @@ def only_zeros(view: FileView, position: int) -> bool:
 
 
 def start_of_last_hole(view: FileView) -> int:
-    """Return a position from which on the file is a hole, or the size of the file if it does not end with a hole."""
+    """Return the start of the hole at the end of the file, or the size of the file if there is no such hole."""
     return max((end for _, end in _data_ranges(view, 0)), default=0)
 
 
 def is_hole(view: FileView) -> bool:
-    """Return whether the file is empty, or is a hole. No data is read. If the file is not local, return False."""
+    """Return whether the file is empty or consists of one hole. No data is read. If it is not local, return False."""
     try:
         os.lseek(view.fileno(), 0, os.SEEK_DATA)
     except OSError as error:

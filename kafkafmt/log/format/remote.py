@@ -36,7 +36,7 @@ KEPT_BLOCKS = 64
 """Largest number of fetched byte ranges that are kept in memory if a file is not read sequentially."""
 THREADS = 32
 FREED_BYTES = (32 << 20) - (64 << 10)
-"""Number of bytes that are allocated and freed once. glibc adapts its thresholds to blocks of up to 32 MB."""
+"""Size of a block that is allocated and freed once. glibc then raises its thresholds. It ignores larger blocks."""
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _opened: dict[tuple[int, UrlPath], Future[RemoteFile]] = {}

@@ -87,7 +87,7 @@ class SpanCopier:
         """Divide byte ranges of `view` into ranges that are processed together.
 
         For each group of small byte ranges that are close to each other, yield a range that contains
-        the group, and the concatenated bytes of the group. They are valid until the next item is
+        the group, and the concatenated bytes of the group. These bytes are valid until the next item is
         requested. For each large byte range, yield its start, its end and None.
         """
         at = 0
@@ -98,7 +98,7 @@ class SpanCopier:
             at += taken
 
     def file_positions(self, positions: IntArray) -> IntArray:
-        """Convert positions in the bytes that `windows` has yielded last to file positions."""
+        """Convert positions in the latest bytes from `windows` to file positions."""
         i = np.searchsorted(self._offsets[: self._count], positions, "right") - 1
         found: IntArray = positions - self._offsets[i] + self._positions[i] + self._start
         return found

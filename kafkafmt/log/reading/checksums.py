@@ -50,8 +50,9 @@ class SpanCrcs:
     """Computes CRCs of byte ranges of one open file.
 
     The CRC of any long byte range is computed from two cached CRCs, so overlapping byte ranges are read
-    only once. Two caches are kept, because a search computes CRCs in two places: of the damaged batch,
-    and of batches that end after the bytes in memory. With one cache, each would discard the other's.
+    only once. There are two caches, because a search alternates between two places of the file: the
+    damaged batch, and batches that end after the bytes in memory. With only one cache, each change of
+    the place would discard the cached CRCs.
     """
 
     def __init__(self, view: FileView) -> None:

@@ -1,4 +1,4 @@
-"""Define callbacks that get the damage of a log while its batches are read."""
+"""Define callbacks that receive the damage of a log while its batches are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BatchDamage:
 
 
 class EventDamage:
-    """Base class of callbacks for damage that get the damage of a segment plan as a whole, before the batches.
+    """Base class of callbacks that receive all damage of a segment plan at once, before the batches of the segment.
 
     `PartitionLog.parts` calls `begin` before the batches of a planned segment, and `end` after them.
     It calls the object itself for each damaged byte range that the plan does not list.
@@ -41,11 +41,11 @@ class EventDamage:
 
     @abstractmethod
     def __call__(self, damage: Damage) -> None:
-        """Process damage that a plan does not list. It directly precedes the next batches."""
+        """Process damage that a plan does not list. The damage directly precedes the batches that are yielded next."""
 
     @abstractmethod
     def begin(self, events: Events) -> None:
-        """Process the damage in `events`. The batches in `events` follow."""
+        """Process the damage in `events`, before the batches in `events` are yielded."""
 
     @abstractmethod
     def end(self, file: str) -> None:

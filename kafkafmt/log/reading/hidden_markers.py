@@ -28,8 +28,8 @@ def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDA
     Damage contains no marker if no offset is missing, because every marker has an offset. It also
     contains no marker if it is exactly one batch that is larger than a marker.
 
-    `path` is the path of the damaged segment. If the file does not exist, damage of any size can
-    contain a marker.
+    `path` is the path of the damaged segment. If the file does not exist, the size of a damaged batch
+    is not known, so any damage with missing offsets can contain a marker.
     """
     spans = DamageColumns.of(damaged)
     hides = ~spans.empty
@@ -65,7 +65,7 @@ def _length_fields(view: FileView, positions: IntArray) -> IntArray:
 
 
 class HidingPlaces:
-    """The places in a segment at which damage can contain transaction markers. They are found when they are needed.
+    """Finds the places in a segment at which damage can contain transaction markers, when `take` is called first.
 
     Parameters
     ----------
@@ -82,9 +82,10 @@ class HidingPlaces:
 
     @cached_property
     def _places(self) -> tuple[list[int], list[int]]:
-        """For each place, the first offset of the valid batches after it, and the first offset that may be missing.
+        """Return two lists with an item for each place.
 
-        If no valid batch follows, the first number is NO_END.
+        The first list contains the first offset of the valid batches after the place, or NO_END if no valid
+        batch follows. The second list contains the first offset that may be missing.
         """
         damaged, runs = self._events.damaged, self._events.extents.columns
         hides = np.flatnonzero(can_hide_markers(self._path, damaged))

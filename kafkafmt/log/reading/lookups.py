@@ -169,8 +169,11 @@ def find_batch_start(log: PartitionLog, offset: int) -> int:
 def _batch_start_near_index(segment: SegmentFile, view: FileView, offset: int, max_batch_bytes: int) -> int | None:
     """Return the result of `find_batch_start` for one segment. Read only the batches after the nearest index entry.
 
-    Return None if the batches are damaged, or if offsets are missing. In these cases, `PartitionLog.parts` determines
-    which batch is valid.
+    Return None in these cases, because only `PartitionLog.parts` can determine which batch is valid:
+
+    - The batches are damaged, or have format 0 or 1.
+    - Offsets are missing between the batches.
+    - `offset` is more than SCAN_BYTES after the index entry.
     """
     if is_hole(view):
         return offset

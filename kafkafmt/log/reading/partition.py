@@ -144,8 +144,8 @@ class PartitionLog(PlannedLog):
         """Yield the batches that contain offsets in [start, end), in offset order, as `Part` objects.
 
         `on_damage` is called with a description of each damaged byte range. If `on_damage` is None,
-        damage raises DamagedLogError. If it is an `EventDamage` object, it gets the damage of a planned
-        segment before the batches. If `grouped` is True, one `Part` can contain batches from both
+        damage raises DamagedLogError. An `EventDamage` object receives the damage of a planned segment
+        before the batches of the segment. If `grouped` is True, one `Part` can contain batches from both
         sides of a damaged byte range, and batches below `start`. The damage is then reported after
         the `Part` was yielded. If `headers_only` is True, the buffer of a `Part` can be
         empty, and larger byte ranges are checked at once.

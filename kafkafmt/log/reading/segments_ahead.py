@@ -61,7 +61,11 @@ class SegmentsAhead:
         return len(sizes) == MOST_AHEAD or sum(sizes) >= remote.AHEAD_BYTES
 
     def request(self, left: int) -> None:
-        """Request bytes of the next segments, when only `left` bytes of the current segment remain to be read."""
+        """Request the first bytes of the next segments if the end of the current segment is near.
+
+        `left` is the number of bytes of the current segment that remain to be read. If `left` is
+        AHEAD_BYTES or more, nothing is requested.
+        """
         for segment, known in self._ahead:
             if left >= remote.AHEAD_BYTES:
                 return

@@ -57,11 +57,11 @@ class Batches(Protocol):
 
     @property
     def extent(self) -> Run:
-        """The range of adjacent valid batches to which the batches in the buffer belong, or the last one of several."""
+        """The range of adjacent valid batches that contains the batches in the buffer, or the last of several ranges."""
 
     @property
     def group(self) -> Sequence[Run]:
-        """The ranges to which the batches belong, if there are several."""
+        """All ranges that contain the batches in the buffer, if there are several. Otherwise, the sequence is empty."""
 
     @property
     def buffer(self) -> Any:
@@ -166,7 +166,7 @@ class TransactionWalk(EventDamage):
         self._suspend(end, file, "a missing segment")
 
     def _suspend(self, end: int, *why: str) -> None:
-        """Mark the outcomes of all open transactions as unknown from the offset `end` on. `why` are fields of a `Doubt`."""
+        """Mark the outcomes of open transactions before `end` as unknown. `why` contains the last fields of a `Doubt`."""
         for producer_id, first in self.found.open.items():
             self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, *why))
         self.found.open.clear()
@@ -200,7 +200,7 @@ class TransactionWalk(EventDamage):
         self._add_adjacent(self.entries, table[start:] if start else table, markers, file)
 
     def _add_adjacent(self, entries: IndexEntries, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
-        """Add batches between which no damage can hide a marker. `entries` already covers the batches."""
+        """Add batches without damage between them that can contain a marker. `entries` already covers the batches."""
         found = self.found
         row = 0
         while True:

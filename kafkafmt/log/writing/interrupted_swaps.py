@@ -1,10 +1,11 @@
 """Complete the replacement of segments that a broker was performing when it was killed (Kafka: ``LogLoader.load``).
 
 The log cleaner writes a compacted copy of some segments to `.cleaned` files. When the copy is
-complete, the cleaner renames it to `.swap`. Then it deletes the segments that the copy replaces, and
-removes the suffix `.swap`. If the broker is killed in between, it completes the replacement at its
-next start. If a writer truncated or deleted segments before that, the broker would undo the change.
-Therefore, the replacement is completed before a partition is opened for writing.
+complete, the cleaner changes the suffix to `.swap`. Then the cleaner deletes the segments that the copy
+replaces, and removes the suffix `.swap`. If the broker is killed before the last step, it completes
+the replacement at its next start. If a writer truncated or deleted records before this start, the
+broker would restore them. Therefore, the replacement is completed before a partition is opened for
+writing.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ _NAME = re.compile(r"([0-9]{20})\.")
 def complete_swaps(folder: Path) -> None:
     """Replace segments of a partition directory with the `.swap` files that a broker has left.
 
-    As in Kafka, a `.swap` file is deleted if its base offset is not below the lowest base offset of
-    all `.cleaned` files, because the replacement then has other parts that are incomplete. All
-    files that belong to offsets of the remaining `.swap` files are deleted, before the `.swap`
-    files are renamed. If this function is interrupted, the next call completes the replacement.
+    The steps are those of Kafka:
+
+    1. Delete each `.swap` file whose base offset is not below the lowest base offset of all
+       `.cleaned` files. Such a file belongs to a replacement whose other files are incomplete.
+    2. Delete the segments whose base offsets are in the offset range of the remaining `.swap` files.
+    3. Remove the suffix `.swap` from the names of these files.
+
+    If this function is interrupted, the next call completes the replacement.
 
     Raises
     ------

@@ -184,7 +184,7 @@ class LogDirectory:
 
         After an unclean shutdown, the partition is recovered: invalid data at its end is truncated
         (see `LogWriter.cut`), and its indexes are rebuilt. If a broker was killed while it replaced
-        segments with compacted ones, the replacement is completed, as by a broker that starts.
+        segments with compacted ones, the replacement is completed, as a broker does when it starts.
 
         Parameters
         ----------
@@ -210,8 +210,8 @@ class LogDirectory:
         Raises
         ------
         DamagedLogError
-            Valid batches follow damage, and ``truncate_at_damage`` is False. Or a `.log.swap` file,
-            with which a broker was replacing segments, is damaged.
+            Valid batches follow damage, and ``truncate_at_damage`` is False. This error is also raised
+            if a `.log.swap` file, with which a broker was replacing segments, is damaged.
         StructureError
             `topic_id`, or the existing `partition.metadata`, is not valid.
         OSError

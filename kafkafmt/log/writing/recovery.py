@@ -82,8 +82,8 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     Raises
     ------
     DamagedLogError
-        Valid batches follow damage, and `truncate_at_damage` is False. Or a `.log.swap` file, with
-        which a broker was replacing segments, is damaged.
+        Valid batches follow damage, and `truncate_at_damage` is False. This error is also raised if a
+        `.log.swap` file, with which a broker was replacing segments, is damaged.
     """
     complete_swaps(folder)
     bases, whole = _tidy(folder)

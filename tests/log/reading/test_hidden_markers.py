@@ -114,7 +114,7 @@ def test_transactions_do_not_depend_on_how_damaged_batches_are_read(tmp_path: Pa
 
 @pytest.mark.usefixtures("small_pieces")
 def test_verify_reads_a_damaged_segment_at_most_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second read finds the transactions. Nothing is read or opened for each damaged batch."""
+    """The second read finds the transactions. A damaged batch causes no separate read."""
     folder = tmp_path / "t-0"
     folder.mkdir()
     batches = [

@@ -213,7 +213,7 @@ class Counted(list[tuple[int, int]]):
 
 @pytest.mark.parametrize("open_from", [None, 9_950])
 def test_batches_are_compared_only_with_transactions_near_them(open_from: int | None) -> None:
-    """Otherwise, reading a log at read_committed would take quadratic time."""
+    """If batches were compared with all transactions, reading a log at read_committed would take quadratic time."""
     spans = Counted([(first, first + 5) for first in range(0, open_from or 10_000, 10)])
     found = Transactions(aborted={1: spans}, open={} if open_from is None else {1: open_from})
     kept: list[int] = []

@@ -1,6 +1,6 @@
 """Test that a writer completes the replacement of segments that a killed broker has begun.
 
-The files of these tests were compared with those that a broker 4.3.1 leaves after it starts on them.
+The expected segments are those that a broker 4.3.1 leaves after it starts on the same directory.
 """
 
 from __future__ import annotations
