@@ -83,6 +83,8 @@ class HeaderWalk:
         higher.
     limit : int
         Highest offset that a batch in the range can have.
+    first_returned : int, default 0
+        Batches with a lower base offset are read and checked, but `read` does not return them.
 
     Attributes
     ----------
@@ -96,7 +98,7 @@ class HeaderWalk:
         Whether the byte range ends inside a batch.
     """
 
-    def __init__(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:
+    def __init__(self, view: FileView, position: int, end: int, last: int, limit: int, first_returned: int = 0) -> None:
         self.view = view
         self.position: int = position
         self.first: int | None = None
@@ -104,6 +106,7 @@ class HeaderWalk:
         self.truncated: bool = False
         self._end = end
         self._limit = limit
+        self._first_returned = first_returned
         self._small_batch = max(SMALL_BATCH, view.least_read)
         self._block = BLOCK if not view.least_read else REMOTE_BLOCK
         self._small = FEW_BATCHES if view.least_read else 0
@@ -117,8 +120,10 @@ class HeaderWalk:
     def read(self) -> list[TransactionalBatch] | None:
         """Read the next batch header, or a block of batches if the batches are small.
 
-        Return a list of the transactional batches and control batches that this call has read. The
-        list can be empty. At the end of the byte range, return None.
+        Return a list of the transactional batches and control batches that this call has read. A data
+        batch is omitted if the previous batch of its producer in a block is a data batch too, because
+        it then belongs to the same transaction. The list can be empty. At the end of the byte range,
+        return None.
 
         Raises
         ------
@@ -165,7 +170,7 @@ class HeaderWalk:
             read_batch(self.view, position, size)
         self.position, self.last = position + size, last
         self.first = base if self.first is None else self.first
-        if attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
+        if attributes & (TRANSACTIONAL_BIT | CONTROL_BIT) and base >= self._first_returned:
             return [TransactionalBatch(position, size, base, producer_id, attributes)]
         return []
 
@@ -190,7 +195,8 @@ class HeaderWalk:
         wrong = (rows["base_offset"] <= before) | (rows["last_offset_delta"] < 0)
         if wrong.any() or lasts[-1] > self._limit or ((rows["magic"] < MAGIC_V2) & (rows["count"] < 0)).any():
             raise UnclearHeadersError
-        chosen = rows[(rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
+        transactional = (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0
+        chosen = _that_matter(rows[transactional & (rows["base_offset"] >= self._first_returned)])
         columns = ("position", "size", "base_offset", "producer_id", "attributes")
         found = [
             TransactionalBatch(self.position + position, *rest)
@@ -201,3 +207,13 @@ class HeaderWalk:
         if scan.position // scan.count > self._small_batch:
             self._small = 0
         return found
+
+
+def _that_matter(rows: BatchTable) -> BatchTable:
+    """Omit each data batch that directly follows a data batch of the same producer. `rows` are transactional batches."""
+    order = np.argsort(rows["producer_id"], kind="stable")
+    producers, data = rows["producer_id"][order], (rows["attributes"][order] & CONTROL_BIT) == 0
+    omitted = np.zeros(len(rows), bool)
+    omitted[order[1:]] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
+    chosen: BatchTable = rows[~omitted]
+    return chosen

@@ -135,8 +135,11 @@ def _batches(
     position: int,
     outcomes: _Outcomes,
     counts: ReadCounts | None,
+    begin: int = 0,
 ) -> Iterator[tuple[HeaderWalk, list[_Found]]]:
-    """Yield the transactional batches and control batches in consecutive segments.
+    """Yield the transactional batches and control batches from the offset `begin` on in consecutive segments.
+
+    Most data batches that follow another one of the same producer are omitted (see `HeaderWalk.read`).
 
     The transaction index of each segment is added to `outcomes`. If offsets are missing between two
     segments and the log was not compacted, a segment may be missing. In this case, raise
@@ -152,7 +155,7 @@ def _batches(
             end = view.size if segment.next_base is None else segment.size
             before = base - 1 if last is None else last
             limit = MAX_OFFSET if segment.next_base is None else segment.next_base - 1
-            walk = HeaderWalk(view, position, end, before, limit)
+            walk = HeaderWalk(view, position, end, before, limit, begin)
             while (batches := walk.read()) is not None:
                 if last is not None and walk.first is not None and walk.first > last + 1 and not directory.cleaned:
                     raise UnclearHeadersError
@@ -222,7 +225,7 @@ def outcomes_near(
 
 
 def open_at_end(
-    directory: PartitionDir, max_batch_bytes: int, next_offset: Callable[[], int], counts: ReadCounts | None = None
+    directory: PartitionDir, max_batch_bytes: int, ends_at: Callable[[int], bool], counts: ReadCounts | None = None
 ) -> Transactions | None:
     """Return the open transactions and the last stable offset of a partition.
 
@@ -232,9 +235,9 @@ def open_at_end(
         The partition.
     max_batch_bytes : int
         Largest accepted size of one batch, in bytes after decompression.
-    next_offset : callable
-        Function that returns the offset after the last valid batch. It is called only if the log
-        ends with an incomplete batch.
+    ends_at : callable
+        Function such as `PlannedLog.ends_at`. It is called only if the log ends with an incomplete
+        batch.
     counts : PartitionLog, optional
         The numbers of read bytes and read calls are added to the counts of this log.
 
@@ -249,11 +252,11 @@ def open_at_end(
         return None
     at_end = _snapshot_after(directory, segments[-1].base_offset or 0)
     if at_end is not None:
-        found = _open_after(directory, _first_open(*at_end), max_batch_bytes, next_offset, counts, at_end[0])
+        found = _open_after(directory, _first_open(*at_end), max_batch_bytes, ends_at, counts, at_end[0])
         if found is not None:
             return found
     state = _latest_snapshot(directory)
-    return None if state is None else _open_after(directory, _first_open(*state), max_batch_bytes, next_offset, counts)
+    return None if state is None else _open_after(directory, _first_open(*state), max_batch_bytes, ends_at, counts)
 
 
 def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
@@ -309,7 +312,7 @@ def open_after(
     begin: int,
     known: Mapping[int, int],
     max_batch_bytes: int,
-    next_offset: Callable[[], int],
+    ends_at: Callable[[int], bool],
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
     """Return the open transactions and the last stable offset of a log. Read batch headers only from offset `begin` on.
@@ -321,7 +324,7 @@ def open_after(
     known : mapping of int to int
         Maps a producer id to the first offset of its transaction, for each transaction that is open
         at `begin`.
-    directory, max_batch_bytes, next_offset, counts
+    directory, max_batch_bytes, ends_at, counts
         See `open_at_end`.
 
     Returns
@@ -332,14 +335,14 @@ def open_after(
     """
     if any(s.base_offset is None for s in directory.segments):
         return None
-    return _open_after(directory, begin, max_batch_bytes, next_offset, counts, known=known)
+    return _open_after(directory, begin, max_batch_bytes, ends_at, counts, known=known)
 
 
 def _open_after(
     directory: PartitionDir,
     begin: int,
     max_batch_bytes: int,
-    next_offset: Callable[[], int],
+    ends_at: Callable[[int], bool],
     counts: ReadCounts | None,
     expected_end: int | None = None,
     known: Mapping[int, int] | None = None,
@@ -360,17 +363,16 @@ def _open_after(
     outcomes = _Outcomes(reader, opened_before=dict(known or {}))
     end = bases[-1]
     try:
-        for walk, batches in _batches(directory, segments, position, outcomes, counts):
+        for walk, batches in _batches(directory, segments, position, outcomes, counts, begin):
             for found in batches:
-                if found.batch.base_offset >= begin:
-                    outcomes.add(found)
+                outcomes.add(found)
             end = max(end, walk.last + 1)
         for found in outcomes.open.values():
             with _counted_view(found.segment, counts) as view:
                 read_batch(view, found.batch.position, found.batch.size)
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
-    if not outcomes.agrees_with_indexes(begin, end) or (outcomes.truncated and next_offset() != end):
+    if not outcomes.agrees_with_indexes(begin, end) or (outcomes.truncated and not ends_at(end)):
         return None
     if expected_end is not None and end != expected_end:
         return None

@@ -83,7 +83,7 @@ class PartitionLog(PlannedLog):
         """
         if self.knows_transactions or self.planned == len(self.segments):
             return self.transactions
-        found = open_at_end(self.directory, self.max_batch_bytes, lambda: self.next_offset, self)
+        found = open_at_end(self.directory, self.max_batch_bytes, self.ends_at, self)
         return found or self.transactions
 
     @property

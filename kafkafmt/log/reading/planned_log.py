@@ -18,6 +18,7 @@ from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs
+from .damaged_spans import DamageColumns
 from .events import Events
 from .index_lookup import indexed_offset, last_position_below, position_before
 from .index_ranges import Stretch, last_border
@@ -278,6 +279,13 @@ class PlannedLog:
             if following is not None or segment.base_offset is not None:
                 return max(following or 0, self.segments[-1].base_offset or 0)
         return 0
+
+    def ends_at(self, offset: int) -> bool:
+        """Return whether the log end offset is `offset`, and no damage can contain this offset or a later one."""
+        if self.next_offset != offset:
+            return False
+        damaged = DamageColumns.of(self.plan(self.segments[-1]).damaged)
+        return not bool((damaged.last >= offset).any())
 
     def _end_of(self, segment: SegmentFile) -> int | None:
         """Return the offset after the last valid batch of a segment. If the segment has no valid batch, return None.

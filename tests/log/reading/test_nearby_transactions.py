@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
+from building import COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, simple_batch
 from fuzz.work import counted
 from golden_cases import CASES, LEGACY, Case
 from transactional_logs import damage, write_transactions
@@ -15,6 +15,7 @@ from transactional_logs import damage, write_transactions
 from kafkafmt import LogDirectory
 from kafkafmt.constants import NO_END, READ_COMMITTED
 from kafkafmt.log import PartitionDir, PartitionLog, discover
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import TRANSACTION_ENTRY
 from kafkafmt.log.reading.header_walk import HeaderWalk, TransactionalBatch
 from kafkafmt.log.reading.nearby_transactions import open_after
@@ -216,7 +217,7 @@ def test_transactions_open_at_the_end_follow_from_those_at_an_earlier_offset(tmp
     log = PartitionLog(partition(path))
     whole = PartitionLog(partition(path)).transactions
     for upto in chance.sample(batch_offsets(log), 8):
-        found = open_after(log.directory, upto, open_before(log, upto), log.max_batch_bytes, lambda: log.next_offset)
+        found = open_after(log.directory, upto, open_before(log, upto), log.max_batch_bytes, log.ends_at)
         assert found is not None
         assert (found.open, found.last_stable_offset) == (whole.open, whole.last_stable_offset)
 
@@ -241,6 +242,44 @@ def test_damage_after_an_offset_gives_the_open_transactions_of_the_whole_log_or_
     data[at : at + chance.choice((1, 8, 78))] = chance.randbytes(chance.choice((1, 8, 78)))
     last.write_bytes(data)
     log = PartitionLog(partition(path))
-    found = open_after(log.directory, upto, known, log.max_batch_bytes, lambda: log.next_offset)
+    found = open_after(log.directory, upto, known, log.max_batch_bytes, log.ends_at)
     whole = PartitionLog(partition(path)).transactions
     assert found is None or found.open == whole.open
+
+
+def test_damage_at_the_end_of_the_log_is_no_incomplete_batch(tmp_path: Path) -> None:
+    """The length of the last batch is corrupted, so the batch seems to be incomplete. It may have been a marker."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    opening = simple_batch([b"v"], 0, flags=TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0)
+    last = mutate(simple_batch([b"v"], 1), 8, (60_000).to_bytes(4, "big"))
+    (path / f"{0:020}.log").write_bytes(opening + last)
+    log = PartitionLog(partition(path))
+    assert len(log.plan(log.segments[0]).damaged) == 1
+    assert not log.ends_at(1)
+    fresh = PartitionLog(partition(path))
+    assert not fresh.open_transactions.open
+    assert [doubt.first_offset for doubt in fresh.transactions.doubts] == [0]
+
+
+def test_only_the_first_of_adjacent_batches_of_a_producer_is_returned(tmp_path: Path) -> None:
+    data = b""
+    for offset in range(40):
+        producer = offset % 2
+        if offset in (20, 21):
+            data += control_batch(COMMIT, base_offset=offset, producer_id=producer)
+        else:
+            fields = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
+            data += simple_batch([b"v" * 90], offset, flags=TRANSACTIONAL, **fields)
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(data)
+    for first, expected in ((0, {0, 1, 20, 21, 22, 23}), (11, {11, 12, 20, 21, 22, 23})):
+        found: list[TransactionalBatch] = []
+        with FileView(path) as view:
+            walk = HeaderWalk(view, 0, view.size, -1, 100, first)
+            while (batches := walk.read()) is not None:
+                found += batches
+        kept = {batch.base_offset for batch in found}
+        assert expected <= kept
+        assert len(kept) < 15  # the first few batches of a file are read one by one
+        assert min(kept) == first
