@@ -73,7 +73,7 @@ def _next_offset(path: Path, base: int) -> int:
         error = found.error or StructureError("the next batch is too far away from the base offset", found.end)
         message = (
             f"{error.message}. A broker was replacing segments with this file. If these segments still exist, delete "
-            f"all {SWAP} files. Otherwise, salvage the directory"
+            f"all {SWAP} files. Otherwise, remove {SWAP} from the file names, and salvage the directory"
         )
         damage = Damage(path.name, found.end, size - found.end, found.next_offset, None, error.code, message)
         raise DamagedLogError(damage, str(path.parent))

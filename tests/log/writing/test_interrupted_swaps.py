@@ -12,6 +12,7 @@ import pytest
 from building import batch, record
 from writing import offsets, problems, some
 
+import kafkafmt
 from kafkafmt.log import DamagedLogError, LogDirectory
 from kafkafmt.log.writing import interrupted_swaps
 
@@ -98,6 +99,17 @@ def test_damaged_swap_file_is_refused(root: Path) -> None:
     with LogDirectory(root) as directory, pytest.raises(DamagedLogError, match=r"\.log\.swap: .*delete all \.swap"):
         directory.writer("t")
     assert {p.name: p.read_bytes() for p in (root / "t-0").iterdir()} == before
+
+
+def test_damaged_swap_file_can_be_salvaged_under_the_name_of_a_segment(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The error message says so, for the case that the replaced segments no longer exist."""
+    for segment in (root / "t-0").glob("*.log"):
+        segment.unlink()
+    named(root, 0, ".log").write_bytes(COMPACTED + batch([record(0)], base_offset=15)[:-3])
+    salvaged = kafkafmt.salvage(root, tmp_path_factory.mktemp("out") / "salvaged")
+    assert offsets(salvaged.output) == [0, 4]
 
 
 def test_completion_that_was_interrupted_is_repeated(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
