@@ -85,7 +85,8 @@ def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], 
     with open_writer(sink, SCHEMA, options.compression, options.compression_level) as writer:
         for rows in _row_groups(_rows(ordered)):
             size += sum(len(row["bytes"] or b"") for row in rows)
-            writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+            # `from_pylist` and `empty_table` import pandas, even if there are no rows.
+            writer.write_table(pa.Table.from_pylist(rows, SCHEMA) if rows else pa.Table.from_batches([], SCHEMA))
     return size
 
 

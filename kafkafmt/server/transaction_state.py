@@ -77,11 +77,12 @@ class TransactionState:
         ends: dict[tuple[int, int], int] = {}
         unmarked: set[tuple[int, int, int]] = set()
         for transactions in self._outcomes(start, end):
+            doubted = {(doubt.producer_id, doubt.first_offset) for doubt in transactions.doubts}
             for producer, spans in transactions.aborted.items():
                 for first, last in spans:
                     if first >= end or last < start:
                         continue
-                    if _has_marker(transactions, producer, first):
+                    if (producer, first) not in doubted and _has_marker(transactions, producer, first):
                         # Several segments can report the same transaction, so keep the smallest first offset.
                         ends[producer, last] = min(first, ends.get((producer, last), first))
                     else:
@@ -113,7 +114,7 @@ class TransactionState:
 
 
 def _has_marker(transactions: Transactions, producer: int, first: int) -> bool:
-    """Return whether the log contains the marker of the aborted transaction that begins at `first`."""
-    return not any(d.producer_id == producer and d.first_offset == first for d in transactions.doubts) and not any(
+    """Return whether the log contains the marker of a transaction that is certainly aborted and begins at `first`."""
+    return not any(
         entry.producer_id == producer and entry.first <= first <= entry.last for entry in transactions.unmarked
     )
