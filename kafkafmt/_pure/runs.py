@@ -97,7 +97,8 @@ def offsets_around(
     found[2] = (following < n) | (upper is not None)
 
 
-def _fields(rows: BatchTable) -> list[ProducerBatch]:
+def producer_fields(rows: BatchTable) -> list[ProducerBatch]:
+    """Return the fields of each batch that affect the state of its producer."""
     names = (
         "producer_id",
         "producer_epoch",
@@ -111,4 +112,4 @@ def _fields(rows: BatchTable) -> list[ProducerBatch]:
 
 
 def transactional_batches(rows: BatchTable) -> list[ProducerBatch]:
-    return _fields(rows[(rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0])
+    return producer_fields(rows[(rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0])

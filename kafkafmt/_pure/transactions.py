@@ -20,7 +20,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..types import BatchTable, Buffer, EntryT, MarkerT
-from .runs import transactional_batches
+from .runs import producer_fields, transactional_batches
 from .varint import raw_varint, view_of
 from .walk import as_int64, span, varint
 
@@ -87,19 +87,8 @@ def update_producers(
     entry_type: type[EntryT],
 ) -> list[tuple[int, int, int, int]]:
     aborted = []
-    names = (
-        "producer_id",
-        "producer_epoch",
-        "base_offset",
-        "last_offset_delta",
-        "base_sequence",
-        "max_timestamp",
-        "attributes",
-    )
-    batches = rows[rows["producer_id"] != NO_PRODUCER_ID]
-    for producer_id, epoch, base, delta, sequence, timestamp, attributes in zip(
-        *(batches[name].tolist() for name in names), strict=True
-    ):
+    batches = producer_fields(rows[rows["producer_id"] != NO_PRODUCER_ID])
+    for producer_id, epoch, base, delta, sequence, timestamp, attributes in batches:
         entry = entries.get(producer_id)
         if saved is not None and producer_id not in saved:
             saved[producer_id] = entry, opened.get(producer_id)
