@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...constants import MAX_OFFSET
 from ...types import last_offsets
 from ..reading.discovery import discover
 from ..reading.models import Damage
@@ -108,8 +109,9 @@ def merge_partition(
         merged.write()
         log = PartitionLog(merged.directory, logs[0].limits, tell=run.tell)
         made = salvage_partition(log, merged.lost, output, stop_at_first, bounds, abort_open)
+        highest = max((MAX_OFFSET if d.last_offset is None else d.last_offset for d in merged.lost), default=-1)
         transactions = [
-            replace(t, cause="damage") if t.cause == "open" and _may_be_lost(t, merged.lost) else t
+            replace(t, cause="damage") if t.cause == "open" and t.first_offset <= highest else t
             for t in find_open_transactions(log, merged.lost, made)
         ]
     finally:
@@ -121,10 +123,6 @@ def merge_partition(
         source_ranges(replicas, chosen[chosen["last"] < made.copied_end]),
         diverged_ranges(replicas),
     )
-
-
-def _may_be_lost(transaction: OpenTransaction, lost: Sequence[Damage]) -> bool:
-    return any(d.last_offset is None or d.last_offset >= transaction.first_offset for d in lost)
 
 
 def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits: ReadLimits) -> list[PartitionReport]:
