@@ -9,6 +9,7 @@ from ..log import PartitionLog
 from ..log.reading.transaction_walk import TransactionWalk, settle_hidden
 from ..log.reading.transactions import Transactions
 from ..types import BatchTable, Buffer
+from .aborted_transactions import AbortedTransactions
 
 
 class Aborted(NamedTuple):
@@ -51,15 +52,22 @@ class TransactionState:
         self._decided = 0 if whole else min(log.open_transactions.last_stable_offset, end)
         """Offset before which every transaction is committed or aborted, according to `_log`."""
         self._walk = TransactionWalk(log)
-        self._known: dict[int, Transactions] = {}
+        self._known: dict[int, _Outcomes] = {}
+        """Maps the base offset of a segment to the outcomes of its transactions before `_decided`."""
         for part in log.parts(self._decided, end, self._walk, grouped=True) if self._decided < end else ():
             table = part.table[(part.table["base_offset"] >= self._decided) & (part.table["base_offset"] < end)]
             self._walk.add(part.buffer, table, part.plan.segment.name)
         settle_hidden(self._walk)
+        self._recent = _Outcomes.of(self._walk.found)
+        """The outcomes of the transactions from `_decided` on."""
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
         """Add batches that were appended to the log."""
+        found = self._walk.found
+        before = _count(found)
         self._walk.add(buffer, table, file)
+        if _count(found) != before:
+            self._recent = _Outcomes.of(found)
 
     def last_stable_offset(self, end: int) -> int:
         """Return the first offset of the oldest open transaction, or `end` if no transaction is open."""
@@ -74,20 +82,16 @@ class TransactionState:
 
     def aborted(self, start: int, end: int) -> Aborted:
         """Return the aborted transactions that have records in [start, end)."""
-        ends: dict[tuple[int, int], int] = {}
+        firsts: dict[tuple[int, int], int] = {}
         unmarked: set[tuple[int, int, int]] = set()
-        for transactions in self._outcomes(start, end):
-            doubted = {(doubt.producer_id, doubt.first_offset) for doubt in transactions.doubts}
-            for producer, spans in transactions.aborted.items():
-                for first, last in spans:
-                    if first >= end or last < start:
-                        continue
-                    if (producer, first) not in doubted and _has_marker(transactions, producer, first):
-                        # Several segments can report the same transaction, so keep the smallest first offset.
-                        ends[producer, last] = min(first, ends.get((producer, last), first))
-                    else:
-                        unmarked.add((producer, first, last))
-        listed = sorted((first, producer) for (producer, _), first in ends.items())
+        for outcomes in self._outcomes(start, end):
+            for last, first, producer, has_marker in outcomes.aborted.overlapping(start, end):
+                if has_marker:
+                    # Several segments can report the same transaction, so keep the smallest first offset.
+                    firsts[producer, last] = min(first, firsts.get((producer, last), first))
+                else:
+                    unmarked.add((producer, first, last))
+        listed = sorted((first, producer) for (producer, _), first in firsts.items())
         return Aborted([(producer, first) for first, producer in listed], sorted(unmarked))
 
     def committed(self, table: BatchTable) -> BatchTable:
@@ -95,26 +99,35 @@ class TransactionState:
         if not len(table):
             return table
         start, end = int(table["base_offset"][0]), int(table["base_offset"][-1]) + 1
-        for transactions in self._outcomes(start, end):
-            table = transactions.committed(table)
+        for outcomes in self._outcomes(start, end):
+            table = outcomes.transactions.committed(table)
         return table
 
-    def _outcomes(self, start: int, end: int) -> list[Transactions]:
-        """Return the transactions that may have records in [start, end)."""
-        found = [self._walk.found]
+    def _outcomes(self, start: int, end: int) -> list[_Outcomes]:
+        """Return the outcomes of the transactions that may have records in [start, end)."""
+        found = [self._recent]
         stop = min(end, self._decided)
         if start < stop:
             for segment in self._log.segments_in(start, stop):
                 first = segment.base_offset or 0
                 if first not in self._known:
                     last = min(segment.next_base if segment.next_base is not None else NO_END, self._decided)
-                    self._known[first] = self._log.transactions_in(first, last)
+                    self._known[first] = _Outcomes.of(self._log.transactions_in(first, last))
                 found.append(self._known[first])
         return found
 
 
-def _has_marker(transactions: Transactions, producer: int, first: int) -> bool:
-    """Return whether the log contains the marker of a transaction that is certainly aborted and begins at `first`."""
-    return not any(
-        entry.producer_id == producer and entry.first <= first <= entry.last for entry in transactions.unmarked
-    )
+class _Outcomes(NamedTuple):
+    """The transactions of a part of the log, and a way to look up the aborted ones."""
+
+    transactions: Transactions
+    aborted: AbortedTransactions
+
+    @classmethod
+    def of(cls, transactions: Transactions) -> _Outcomes:
+        return cls(transactions, AbortedTransactions(transactions))
+
+
+def _count(transactions: Transactions) -> tuple[int, int]:
+    """Return the number of aborted transactions, and of those whose markers are missing."""
+    return sum(map(len, transactions.aborted.values())), len(transactions.unmarked)

@@ -1,0 +1,62 @@
+"""Look up aborted transactions by offset, and compare the result with a search of all transactions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+
+import pytest
+
+from kafkafmt.log.format.producers import Aborted
+from kafkafmt.log.reading.transactions import Doubt, Transactions
+from kafkafmt.server.aborted_transactions import AbortedTransactions
+
+
+def random_transactions(chance: Random, count: int) -> Transactions:
+    transactions = Transactions()
+    ends: dict[int, int] = defaultdict(int)
+    for _ in range(count):
+        producer = chance.randrange(5)
+        first = ends[producer] + chance.randrange(1, 20)
+        last = first + chance.choice((1, 3, 30, 400))
+        ends[producer] = last
+        transactions.aborted[producer].append((first, last))
+        if chance.random() < 0.1:
+            transactions.doubts.append(Doubt(producer, first, last, "0.log"))
+        if chance.random() < 0.1:
+            transactions.unmarked.append(Aborted(producer, first - chance.randrange(3), last, 0))
+    return transactions
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lookup_finds_the_same_transactions_as_a_complete_search(seed: int) -> None:
+    chance = Random(seed)
+    transactions = random_transactions(chance, chance.choice((0, 1, 200)))
+    lookup = AbortedTransactions(transactions)
+    doubted = {(doubt.producer_id, doubt.first_offset) for doubt in transactions.doubts}
+    for _ in range(200):
+        start = chance.randrange(4_000)
+        end = start + chance.choice((0, 1, 50, 4_000))
+        expected = {
+            (
+                last,
+                first,
+                producer,
+                (producer, first) not in doubted
+                and not any(e.producer_id == producer and e.first <= first <= e.last for e in transactions.unmarked),
+            )
+            for producer, spans in transactions.aborted.items()
+            for first, last in spans
+            if first < end and last >= start
+        }
+        found = lookup.overlapping(start, end)
+        assert len(found) == len(expected)
+        assert set(found) == expected
+
+
+def test_lookup_examines_few_transactions() -> None:
+    transactions = Transactions()
+    for i in range(10_000):
+        transactions.aborted[i % 7].append((10 * i, 10 * i + 25))
+    lookup = AbortedTransactions(transactions)
+    assert len(lookup._candidates(50_000, 50_100)) < 20
