@@ -30,6 +30,6 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
-        if package not in ("pyspark", "py4j", "pandas"):
+        if package not in ("pyspark", "py4j", "pyarrow", "pandas"):
             raise
         raise ImportError(f"kafkafmt.spark needs {package}: {install_line('spark')}") from missing

@@ -90,3 +90,14 @@ def test_missing_pyspark_is_reported_with_the_remedy() -> None:
         "kafkafmt.spark needs pyspark: pip install 'pyspark>=4.0'",
         "kafkafmt.spark needs pyspark: pip install 'pyspark>=4.0'",
     ]
+
+
+def test_missing_pyarrow_is_reported_with_the_remedy() -> None:
+    script = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import kafkafmt.spark\n"
+        "try: kafkafmt.spark.decode_batches\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("kafkafmt.spark needs pyarrow: pip install 'pyarrow>=")
