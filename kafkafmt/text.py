@@ -75,6 +75,11 @@ encode_json: Callable[[Any], str] = json_encoder()
 """Encode a value as one line of JSON."""
 
 
+def offset_range(first: int | str, last: int | str) -> str:
+    """Return a range of offsets in words, such as `offset 5` or `offsets 5 to 7`."""
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
 def counted(n: int, thing: str) -> str:
     """Return a number with a noun in the singular or plural, such as `1 record` or `2 records`."""
     return f"{n:,} {thing}{'' if n == 1 else 's'}"

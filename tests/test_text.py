@@ -1,10 +1,13 @@
-"""Check that header keys are decoded as in Java 17. Java's `new String(bytes, UTF_8)` printed the table."""
+"""Check header keys, which are decoded as in Java 17, and the text of offset ranges.
+
+Java's `new String(bytes, UTF_8)` printed the table.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkafmt.text import decode_header_key
+from kafkafmt.text import decode_header_key, offset_range
 
 X = "\ufffd"
 
@@ -60,3 +63,11 @@ JAVA = [
 @pytest.mark.parametrize(("raw", "text"), JAVA)
 def test_invalid_utf8_is_decoded_as_in_java(raw: str, text: str) -> None:
     assert decode_header_key(bytes.fromhex(raw)) == text
+
+
+def test_offset_range_with_one_offset_is_singular() -> None:
+    assert [offset_range(5, 5), offset_range(5, 7), offset_range("unknown", "the end")] == [
+        "offset 5",
+        "offsets 5 to 7",
+        "offsets unknown to the end",
+    ]

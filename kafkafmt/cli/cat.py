@@ -29,7 +29,7 @@ from ..log.reading.record_selection import OffsetRange, Selection
 from ..log.reading.selection import select_partitions
 from ..log.reading.transactions import Doubt, Transactions
 from ..records import Chunk
-from ..text import counted
+from ..text import counted, offset_range
 from ..types import COLUMNS, view_of
 from .choosing import Choice, choose_range, find
 from .find_options import conditions_of, find_options, partitions_of_key
@@ -369,7 +369,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
     parts = []
     for log in map(PartitionLog, chosen[:EXPLAINED]):
         first, following = log.log_start_offset, log.next_offset
-        has = "no records" if first >= following else f"offsets {first} to {following - 1}"
+        has = "no records" if first >= following else offset_range(first, following - 1)
         # `kafkafmt verify` reports a log start offset above the log end as `checkpoint_beyond_end`.
         if first > following:
             has = f"no records: the log start offset {first} is higher than the log end offset {following} (--below-log-start ignores the log start offset)"

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ..log import Damage
-from ..text import plain
+from ..text import offset_range, plain
 from ..times import EPOCH
 
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
@@ -99,7 +99,7 @@ def may_be_lost(damage: Damage | dict[str, Any]) -> str:
         first, last = damage["first_offset"], damage["last_offset"]
     if first is not None and last is not None and last < first:
         return NOTHING_MISSING
-    return f"offsets {'?' if first is None else first} to {'the end' if last is None else last} may be lost"
+    return f"{offset_range('?' if first is None else first, 'the end' if last is None else last)} may be lost"
 
 
 def show_table(

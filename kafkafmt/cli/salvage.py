@@ -10,7 +10,7 @@ from ..log.auditing.open_transactions import OpenTransaction
 from ..log.auditing.salvage import OutputPlaceError, SalvageReport
 from ..log.auditing.salvage import salvage as salvage_paths
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted, encode_json
+from ..text import counted, encode_json, offset_range
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument
 from .output import EXIT_INTERRUPTED, progress_bar, say, show, tell
@@ -142,7 +142,7 @@ def _show_sources(report: SalvageReport) -> None:
         name = f"{p.topic}-{p.partition}"
         ranges = p.sources or ()
         for s in ranges[:RANGES_SHOWN]:
-            show(f"source   {name}: offsets {s.first_offset} to {s.last_offset} from {s.path}")
+            show(f"source   {name}: {offset_range(s.first_offset, s.last_offset)} from {s.path}")
         if len(ranges) > RANGES_SHOWN:
             show(f"source   {name}: {len(ranges) - RANGES_SHOWN} more ranges; --format json lists all ranges")
         for s in p.diverged:

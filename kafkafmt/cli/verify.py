@@ -158,11 +158,11 @@ def show_lost(partitions: Sequence[PartitionReport]) -> None:
         spans = [span for span in dict.fromkeys(map(may_be_lost, p.damaged)) if span != NOTHING_MISSING]
         # Adjacent damaged byte ranges can have the same offset range, which is printed only once.
         if spans:
-            known = "their number is unknown" if p.records_lost is None else counted(p.records_lost, "record")
+            known = "an unknown number of records" if p.records_lost is None else counted(p.records_lost, "record")
             firsts = "; ".join(span.removesuffix(" may be lost") for span in spans[:SPANS_SHOWN])
             more = f" and {len(spans) - SPANS_SHOWN} more spans" if len(spans) > SPANS_SHOWN else ""
             say(f"lost     {p.topic}-{p.partition}: {firsts}{more} ({known})")
     if damaged:
         safe, intact = sum(p.records_recovered for p in damaged), len(partitions) - len(damaged)
         count = counted(len(damaged), "damaged partition")
-        say(f"safe     {safe:,} records in the {count}; {counted(intact, 'partition')} without damage")
+        say(f"safe     {counted(safe, 'record')} in the {count}; {counted(intact, 'partition')} without damage")

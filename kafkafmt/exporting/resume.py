@@ -15,7 +15,7 @@ from typing import Any
 
 from ..log import PartitionLog
 from ..log.reading.offset_interval import OffsetInterval
-from ..text import plain
+from ..text import offset_range, plain
 from .errors import REMEDY, ResumeError
 from .layout import OutputLayout
 from .options import ExportOptions
@@ -90,7 +90,7 @@ class EarlierRuns:
             on_message(f"{name}: {message}")
         low = known if below_log_start else max(known, log.log_start_offset)
         if low > known:
-            on_message(f"{name}: retention removed offsets {known} to {low - 1}, which no earlier run has exported")
+            on_message(f"{name}: retention removed {offset_range(known, low - 1)}, which no earlier run has exported")
         return replace(interval, low=low, high=max(interval.high, low))
 
 
@@ -128,7 +128,7 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
 
 
 def _omitted(doubt: dict[str, Any]) -> str:
-    offsets = f"offsets {doubt['first_offset']} to {doubt['last_offset']}"
+    offsets = offset_range(doubt["first_offset"], doubt["last_offset"])
     return (
         f"an earlier run omitted the records of producer {doubt['producer_id']} at {offsets}, because the outcome of their "
         "transaction was not known; a resumed export never adds them; to add them, export everything to another output"

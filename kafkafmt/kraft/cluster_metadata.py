@@ -17,6 +17,7 @@ from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Time
 from ..messages.as_json import uuid_text
 from ..notebook import html_table
+from ..text import offset_range
 from .image import ZK_MIGRATION_STATES, Image
 from .models import (
     ClusterInfo,
@@ -264,7 +265,7 @@ class _Reader:
         info = self._info(replay, snapshot, voters)
         if info.committed_offset < info.end_offset:
             self._tell(
-                f"offsets {info.committed_offset} to {info.end_offset - 1} of the metadata log may be uncommitted"
+                f"{offset_range(info.committed_offset, info.end_offset - 1)} of the metadata log may be uncommitted"
             )
         return _build(str(source.path), replay, voters, info, tuple(damaged), tuple(self.messages))
 

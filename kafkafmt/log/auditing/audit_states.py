@@ -18,6 +18,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError, StructureError
+from ...text import offset_range
 from ...types import BatchSummary, BatchTable, last_offset, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS
@@ -279,7 +280,7 @@ class StateAudit:
         first = min(wrong, key=lambda d: d.first)
         base = max((s.base_offset or 0 for s in self._segments if (s.base_offset or 0) <= first.first), default=0)
         more = f"; {len(wrong)} transactions differ" if len(wrong) > 1 else ""
-        message = f"at read_committed, offsets {first.first} to {first.last} of producer {first.producer_id}: {first.what}{more}"
+        message = f"at read_committed, {offset_range(first.first, first.last)} of producer {first.producer_id}: {first.what}{more}"
         return [Finding(file_name(base, ".txnindex"), "read_committed_differs", message)]
 
     def _wrong_transactions(self, segment: SegmentFile) -> list[Finding]:
@@ -304,7 +305,7 @@ class StateAudit:
         for own in (
             list(ours.values())[:1] if self._indexed and segment.name not in self._unreadable else ()
         ):  # If no index exists, report no missing entry: the copy may contain only `.log` files.
-            message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for this transaction"
+            message = f"producer {own.producer_id} aborted {offset_range(own.first, own.last)}, but the index has no entry for this transaction"
             message += f" (nor for {len(ours) - 1} other transactions)" if len(ours) > 1 else ""
             found.append(
                 Finding(
@@ -318,7 +319,7 @@ class StateAudit:
     def _why_not(self, entry: Aborted, own: Aborted | None) -> str | None:
         if not self.complete:
             return None
-        claim = f"producer {entry.producer_id} aborted offsets {entry.first} to {entry.last}"
+        claim = f"producer {entry.producer_id} aborted {offset_range(entry.first, entry.last)}"
         if own is None:
             return (
                 None

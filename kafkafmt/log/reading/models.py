@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import KafkaFormatError
+from ...text import offset_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Damage:
             return "no offset is missing"
         first = "unknown" if self.first_offset is None else self.first_offset
         last = "the end" if self.last_offset is None else self.last_offset
-        return f"offsets {first} to {last} cannot be read"
+        return f"{offset_range(first, last)} cannot be read"
 
     @property
     def empty(self) -> bool:

@@ -16,6 +16,7 @@ from ...constants import (
     TRANSACTIONAL_BIT,
 )
 from ...errors import KafkaFormatError
+from ...text import offset_range
 from ...types import BatchTable
 from ..format.producers import Aborted
 
@@ -47,7 +48,7 @@ class Doubt:
     @property
     def message(self) -> str:
         """A message for the user that describes the transaction and its omitted records."""
-        span = f"its records at offsets {self.first_offset} to {self.last_offset} are omitted"
+        span = f"its records at {offset_range(self.first_offset, self.last_offset)} are omitted"
         return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
 
 
