@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -123,14 +124,14 @@ def dump(
     given = [LocalPath().convert(n, None, None) for text in names for n in text.split(",") if n]
     if not given:
         raise click.UsageError("--files is empty; specify at least one file")
-    skipped: list[str] = []
+    skipped: set[str] = set()
 
     def skip(error: OSError) -> None:
-        reason = error_text(error)
-        if reason not in skipped:  # Reading an index also reads its segment, so the same error can occur twice.
+        file = os.path.abspath(error.filename or error_text(error))
+        if file not in skipped:  # Reading an index also reads its segment, so the same error can occur twice.
             sys.stdout.flush()
-            tell(f"cannot be read: {reason}")
-        skipped.append(reason)
+            tell(f"skipped: {error_text(error)}")
+        skipped.add(file)
 
     found = dump_files(
         given,

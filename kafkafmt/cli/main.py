@@ -136,8 +136,11 @@ def _discard_output() -> None:
 
 
 def _in_one_line(message: str) -> str:
-    """Convert an error message of click to one line. click writes the values of a choice on separate lines."""
-    return message.replace("\n\t", " ").strip()
+    """Convert an error message of click to one line without a full stop.
+
+    click writes the values of a choice on separate lines.
+    """
+    return message.replace("\n\t", " ").strip().removesuffix(".")
 
 
 def run() -> NoReturn:

@@ -10,7 +10,7 @@ from ..making.make_log import TIMESTAMP_TYPES, MakeReport
 from ..making.make_log import make as make_log
 from ..text import counted, encode_json
 from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
-from .output import EXIT_INTERRUPTED, show, show_table, tell
+from .output import EXIT_INTERRUPTED, show, show_table, tell, with_option_names
 
 
 @click.command(
@@ -102,7 +102,10 @@ def make(
             raise
         raise click.UsageError(f"{target!r}: {error.strerror}") from None
     except ValueError as error:
-        raise click.UsageError(str(error)) from None
+        message = with_option_names(
+            str(error), topic="--topic", input_format="--input-format", partitions="--partitions"
+        )
+        raise click.UsageError(message) from None
     except KeyboardInterrupt:
         tell(f"interrupted: {target} contains no data")
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -88,6 +89,15 @@ def moment(ms: int) -> str:
         return f"{ms} ms"
 
 
+def with_option_names(message: str, **options: str) -> str:
+    """Replace the phrase "pass ARGUMENT" in an error message of the library by "use OPTION".
+
+    The keywords are names of Python arguments. The values are the options of the command that set
+    these arguments.
+    """
+    return re.sub(rf"\bpass ({'|'.join(options)})\b", lambda found: f"use {options[found[1]]}", message)
+
+
 def may_be_lost(damage: Damage | dict[str, Any]) -> str:
     """Return a phrase with the range of offsets that damage may have destroyed.
 
@@ -128,7 +138,7 @@ def show_table(
         line = "  ".join(fill + text if to_right else text + fill for fill, text, to_right in cells).rstrip()
         click.echo(click.style(line, bold=True) if row is names else line)
     if omitted:
-        tell(f"the terminal is too narrow for these columns: {', '.join(omitted)}")
+        tell(f"the terminal is too narrow for these columns: {', '.join(omitted)}; append `| cat` to show all columns")
 
 
 @contextmanager

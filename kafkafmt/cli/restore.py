@@ -13,7 +13,7 @@ from ..log.rewriting.restore import restore as restore_paths
 from ..text import counted, encode_json
 from .choosing import not_there
 from .options import TIME_FORMS, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, show, show_table, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, show, show_table, tell, with_option_names
 
 
 @click.command(
@@ -101,7 +101,7 @@ def restore(
     except PartitionNotFoundError as error:
         raise not_there(error) from None
     except RestoreError as error:
-        tell(str(error))
+        tell(with_option_names(str(error), metadata_directory="--metadata-dir"))
         return EXIT_USAGE
     except DamagedLogError as error:
         tell(f"{error}; run `kafkafmt salvage` first, and restore its output")

@@ -57,8 +57,10 @@ class Address(ParamType[tuple[str, int]]):
             self.fail(
                 f"{value!r} is not a valid address: write an IPv6 address in brackets, as in [::1]:9092", param, ctx
             )
-        if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > LARGEST_PORT:
+        if not colon or not port.isascii() or not port.isdigit():
             self.fail(f"{value!r} is not a valid address: write HOST:PORT, such as 127.0.0.1:9092", param, ctx)
+        if len(port) > 5 or int(port) > LARGEST_PORT:
+            self.fail(f"{value!r} is not a valid address: the largest port is {LARGEST_PORT}", param, ctx)
         try:
             host.encode("idna")
         except UnicodeError as error:

@@ -27,7 +27,9 @@ def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath
         return
     places = [input_path(p) for p in inputs]
     for path in dict.fromkeys(p.resolve() for p in places if not isinstance(p, UrlPath)):
-        if output == path or output.is_relative_to(path):
+        if output == path:
+            raise OutputPlaceError(str(output), "is an input; choose another directory")
+        if output.is_relative_to(path):
             raise OutputPlaceError(str(output), f"is inside {path}, which is an input; choose another directory")
         if path.is_relative_to(output):
             raise OutputPlaceError(str(output), f"contains {path}, which is an input; choose another directory")

@@ -213,7 +213,7 @@ class RowWriter:
         if len(wrong):
             raise RowsError(
                 f"the partition of a row is {wrong[0]}, but the largest partition number of topic {topic} is "
-                f"{self._partitions - 1}; pass a larger number of partitions"
+                f"{self._partitions - 1}; pass partitions={max(wrong) + 1} or more"
             )
         if null.any():
             free = np.flatnonzero(null)

@@ -172,7 +172,7 @@ class ClientConnection(Receiver):
             self._shared.connections.discard(self)
 
     def pause_writing(self) -> None:
-        """Stop to write, because the client does not read. asyncio calls this method."""
+        """Stop writing until the client reads again. asyncio calls this method if the write buffer is full."""
         self._responses.pause()
 
     def resume_writing(self) -> None:

@@ -83,7 +83,7 @@ class ResponseWriter:
         self.resume()
 
     def pause(self) -> None:
-        """Stop to write encrypted data, because the write buffer is full."""
+        """Stop writing encrypted data until `resume` is called, because the write buffer is full."""
         if self._drained is None:
             self._drained = asyncio.get_running_loop().create_future()
 

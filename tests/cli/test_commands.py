@@ -202,7 +202,9 @@ def test_ls_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsy
     assert max(map(len, shown.out.splitlines())) <= width
     omitted = {80: [], 60: ["format"], 200: []}[width]
     assert shown.err == (
-        f"kafkafmt: the terminal is too narrow for these columns: {', '.join(omitted)}\n" if omitted else ""
+        f"kafkafmt: the terminal is too narrow for these columns: {', '.join(omitted)}; append `| cat` to show all columns\n"
+        if omitted
+        else ""
     )
     assert all((word in shown.out) == (word not in omitted) for word in names)
 

@@ -89,9 +89,20 @@ def test_cat_prints_the_other_partitions_if_a_segment_cannot_be_opened(folder: P
 def test_dump_prints_the_other_files(folder: Path, unlistable: str) -> None:
     done = inside("dump", "--files", folder)
     assert done.returncode == 3
-    assert f"cannot be read: {folder / BROKEN}: {unlistable}" in done.stderr
+    assert f"skipped: {folder / BROKEN}: {unlistable}" in done.stderr
     for name in others(folder):
         assert f"Dumping {folder / name}" in done.stdout
+
+
+def test_dump_reports_a_segment_once_if_the_path_is_relative(
+    folder: Path, unopenable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = sorted((folder / BROKEN).glob("*.log"))[1]
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(os, "open", failing(os.open, segment.relative_to(folder), errno.EACCES))
+    done = inside("dump", "--files", BROKEN)
+    assert done.returncode == 3
+    assert done.stderr.count("skipped: ") == 1
 
 
 def test_dump_continues_after_a_file_that_cannot_be_opened(folder: Path, unopenable: str) -> None:

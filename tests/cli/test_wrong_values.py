@@ -9,7 +9,7 @@ import pytest
 from command import inside
 from golden_cases import case
 
-LOG = case("codecs").roots[0]
+LOG, OTHER = case("codecs").roots[0], case("transactions").roots[0]
 LARGE = "9" * 25
 
 
@@ -28,7 +28,13 @@ LARGE = "9" * 25
         (("salvage", LOG, "-O", ""), "Invalid value for '--output' / '-O': the path is empty"),
         (("export", LOG, "-O", "out", "--engine", "local", "--conf", "a=b"), "--master and --conf are settings of Spark"),
         (("export", LOG, "-O", "out", "--engine", "local", "--master", "yarn"), "--master and --conf are settings of Spark"),
-        (("completion",), "Choose from: bash, zsh, fish"),
+        (("completion",), "Choose from: bash, zsh, fish (see kafkafmt completion --help)"),
+        (("cat",), "Missing argument 'PATH…' (see kafkafmt cat --help)"),
+        (("serve", LOG, "--listen", "localhost:65536"), "'localhost:65536' is not a valid address: the largest port is 65535"),
+        (("make", "--from", "/dev/null", "-O", "out"), "the format of '/dev/null' is unknown; use --input-format, or"),
+        (("salvage", LOG, "-O", LOG), f"'{LOG}' contains {LOG / 'codec-gzip-0'}, which is an input; choose another"),
+        (("export", LOG, "-O", LOG, "--engine", "local"), f"--output {LOG} is an input; choose another directory"),
+        (("restore", LOG, "--into", OTHER), f"no metadata log (__cluster_metadata-0) in {OTHER}; use --metadata-dir, the log"),
     ],
 )  # fmt: skip
 def test_wrong_values_are_reported_in_one_line(
@@ -42,6 +48,13 @@ def test_wrong_values_are_reported_in_one_line(
     assert done.stderr.count("is not a time") <= 1
     assert "\\n" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_make_names_options_in_errors_about_rows(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("value,partition\na,7\n")
+    make = ("make", "--from", tmp_path / "rows.csv", "-O", tmp_path / "out")
+    assert "the topic is missing; use --topic, or add a column 'topic'" in inside(*make).stderr
+    assert "number of topic t is 0; use --partitions=8 or more" in inside(*make, "-t", "t").stderr
 
 
 def test_largest_batch_size_is_accepted() -> None:

@@ -73,9 +73,8 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
             or real == folder
             or (not source.named and real.is_relative_to(folder))
         ):
-            raise OutputPlaceError(
-                given, f"is inside {source.path.parent}, which is an input; choose another output directory"
-            )
+            place = f"contains {source.path}" if real == folder else f"is inside {source.path.parent}"
+            raise OutputPlaceError(given, f"{place}, which is an input; choose another output directory")
     if target.exists() and not target.is_dir():
         raise OutputPlaceError(given, "exists and is not a directory")
     return target

@@ -5,6 +5,7 @@ Only this module imports matplotlib and plotly.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -51,13 +52,15 @@ def check_plot_path(path: str | os.PathLike[str]) -> Path:
     """Check that a chart can be written, and return its path.
 
     Raise ValueError if the suffix of `path` is not one of `SUFFIXES`. Raise ImportError if the
-    package for this suffix is missing.
+    package for this suffix is missing. Raise FileNotFoundError if the directory does not exist.
     """
     found = Path(path)
     if found.suffix.lower() not in SUFFIXES:
         raise ValueError(
             f"the name of a chart must end with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, not {str(found)!r}"
         )
+    if not found.absolute().parent.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(found.parent))
     if found.suffix.lower() == ".html":
         import plotly.graph_objects  # noqa: F401
     else:
