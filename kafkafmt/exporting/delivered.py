@@ -13,7 +13,7 @@ from .._backend import core
 from ..constants import MAX_OFFSET
 from ..log import PartitionDir, PartitionLog, SegmentFile
 from ..log.format import files
-from ..log.format.file_view import FileView
+from ..log.format.file_view import FileView, content_size
 from ..log.format.unreadable import overlapping
 from ..log.reading.missing import check_retention, unavailable
 from ..log.reading.plan import SegmentPlan, plan_segment
@@ -76,10 +76,18 @@ def _damage_crc(plan: SegmentPlan) -> int | None:
 def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transactions:
     """Find the transactions of a partition by reading all its segments.
 
-    If a segment file is missing, raise an OSError that names this host.
+    If a segment file is missing, or smaller than on the driver, raise an OSError that names this
+    host. The missing bytes could contain the end of a transaction.
     """
     try:
-        return PartitionLog(directory, limits).transactions
+        found = PartitionLog(directory, limits).transactions
+        for segment in directory.segments:
+            size = content_size(segment.place)
+            if size is not None and size < segment.size:
+                raise unavailable(
+                    segment, f"the file has {size} bytes on this host, but {segment.size} bytes on the driver"
+                )
+        return found
     except OSError as error:
         raise with_host(error) from error
 

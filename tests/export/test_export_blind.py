@@ -22,7 +22,7 @@ from standalone import can_unshare, standalone_cluster, without
 import kafkafmt
 from kafkafmt.exporting import TaskOSError
 from kafkafmt.exporting.bundles import Bundle
-from kafkafmt.exporting.delivered import check_damage, check_missing, plan_in_task
+from kafkafmt.exporting.delivered import check_damage, check_missing, plan_in_task, transactions_in_task
 from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
@@ -53,6 +53,13 @@ def test_planning_task_raises_if_it_sees_another_directory(folder: Path, view: s
     VIEWS[view](folder)
     with pytest.raises(UnavailableSegmentError, match=r"on host"):
         [plan_in_task(task, LIMITS) for task in tasks]
+
+
+def test_task_that_finds_transactions_raises_if_a_segment_is_truncated(folder: Path) -> None:
+    (directory,) = pickle.loads(pickle.dumps(discover([folder.parent]).partitions))
+    VIEWS["shorten one"](folder)
+    with pytest.raises(UnavailableSegmentError, match=r"bytes on this host, but \d+ bytes on the driver"):
+        transactions_in_task(directory, LIMITS)
 
 
 def test_driver_raises_if_it_still_sees_a_segment_missing_in_a_task(folder: Path) -> None:

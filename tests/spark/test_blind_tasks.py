@@ -63,6 +63,25 @@ def test_task_raises_if_it_does_not_see_the_marker_of_its_records(tmp_path: Path
             list(reader.read(partition))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_task_raises_if_the_segment_with_the_marker_is_truncated(tmp_path: Path, mode: str) -> None:
+    """On the host of the task, the copy of a later segment is incomplete. The end of the log is complete."""
+    with LogDirectory(tmp_path, segment_bytes=4096) as directory:
+        writer = directory.writer("t", 0)
+        for i in range(3):
+            writer.append([(b"k", bytes(3000))], producer_id=7, producer_epoch=0, base_sequence=i, transactional=True)
+        writer.end_transaction(7, 0, commit=True)
+        for _ in range(2):
+            writer.append([(b"k", bytes(3000))])
+    reader, partitions = plan(tmp_path, mode=mode, splitBytes=1, **{"kafka.isolation.level": "read_committed"})
+    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 5
+    marked = segments_of(tmp_path / "t-0")[2]
+    marked.write_bytes(marked.read_bytes()[:-50])
+    for partition in partitions[:2]:
+        with pytest.raises(UnavailableSegmentError, match=r"the later segments have \d+ bytes on this host, but \d+"):
+            list(reader.read(partition))
+
+
 def test_batch_task_reports_damage_if_a_file_of_equal_size_has_other_bytes(folder: Path) -> None:
     """The driver does not read the file. Therefore, the task cannot detect that the driver would see other bytes."""
     VIEWS["blank one"](folder)

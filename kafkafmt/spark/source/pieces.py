@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...constants import NO_END
@@ -79,6 +79,8 @@ class Piece:
     """Transactions of the batches. None if the task must find them, or if uncommitted records are also selected."""
     stretch: Stretch | None = None
     """Range of bytes to read, if the segment has not been checked yet."""
+    later_bytes: int = 0
+    """Total size of the later segments on the driver. 0 if the task does not have to find transactions."""
 
     @property
     def segment(self) -> SegmentFile:
@@ -243,6 +245,7 @@ class Piece:
             return found
         if confirmed_only:
             raise UnconfirmedError(self.segment.name)
+        self._check_later_segments(directory)
         whole = partitions.transactions_of(directory, limits, log)
         if whole.last_stable_offset < end:  # without this error, the later records would be omitted silently
             raise unavailable(
@@ -253,6 +256,24 @@ class Piece:
         found = whole.within(self.segment.base_offset or 0, end - 1)
         found.doubts = whole.within(self.first_offset, min(self.last_offset + 1, end) - 1).doubts
         return found
+
+    def _check_later_segments(self, directory: PartitionDir) -> None:
+        """Raise an OSError if the later segments in `directory` are smaller than on the driver.
+
+        The missing bytes could contain the transaction markers of this part of the segment. Without
+        the error, its records would be omitted, as if the markers were damaged. No error is raised
+        if retention has removed this segment.
+        """
+        names = [segment.name for segment in directory.segments]
+        if self.segment.name not in names:
+            return
+        found = plain_bytes(directory.segments[names.index(self.segment.name) + 1 :])
+        if found < self.later_bytes:
+            raise unavailable(
+                self.segment,
+                f"the later segments have {found} bytes on this host, but {self.later_bytes} bytes on the driver: "
+                "they are incomplete or have changed",
+            )
 
     def _outcomes(
         self, directory: PartitionDir, position: int, end: int, limits: ReadLimits, log: PartitionLog
@@ -282,3 +303,8 @@ class Piece:
                 log.restrict(self.segment, self.stretch)
             for _ in log.parts(self.interval.low, self.interval.damage_high, None):
                 pass
+
+
+def plain_bytes(segments: Iterable[SegmentFile]) -> int:
+    """Return the total size of the segments. Compressed segments are not counted, because they would have to be read."""
+    return sum(segment.size for segment in segments if segment.name.endswith(".log"))

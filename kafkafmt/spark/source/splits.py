@@ -7,6 +7,7 @@ valid batches, and `make_splits` divides these batches into splits.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +18,7 @@ from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import Transactions
-from .pieces import Piece
+from .pieces import Piece, plain_bytes
 
 SPLIT_BYTES = 64 << 20
 """Approximate size of a split (a range of a partition that a task reads), in bytes.
@@ -75,6 +76,7 @@ def cut_splits(
     """
     directory = log.directory
     transactions, interval = _committed_part(log, interval)
+    later = _later_bytes(directory) if interval.committed and transactions is None else {}
     splits: list[Split] = []
     left = 0
     for segment in segments:
@@ -91,7 +93,9 @@ def cut_splits(
             taken = Stretch(rest.start, border)
             base, last = segment.base_offset or 0, taken.end.upto
             own = None if transactions is None else transactions.within(base, last)
-            splits[-1].pieces.append(Piece(alone(directory, segment), None, interval, own, taken))
+            splits[-1].pieces.append(
+                Piece(alone(directory, segment), None, interval, own, taken, later.get(segment.name, 0))
+            )
             left -= taken.size
             rest = Stretch(border, rest.end)
     return splits
@@ -130,6 +134,7 @@ def make_splits(
     """
     directory = log.directory
     transactions, interval = _committed_part(log, interval)
+    later = _later_bytes(directory) if interval.committed and transactions is None else {}
     splits: list[Split] = []
     left = 0
     for plan in plans:
@@ -144,7 +149,10 @@ def make_splits(
             part = replace(plan, extents=taken, damaged=[], findings=[])
             first, last = taken[0].first_offset, max(e.last_offset for e in taken)
             own = None if transactions is None else transactions.within(first, last)
-            splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, interval, own))
+            piece = Piece(
+                alone(directory, plan.segment), part, interval, own, later_bytes=later.get(plan.segment.name, 0)
+            )
+            splits[-1].pieces.append(piece)
     return splits
 
 
@@ -158,6 +166,13 @@ def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transa
         return None, interval
     interval = stable_part(log, interval)
     return log.transactions if log.knows_transactions else None, interval
+
+
+def _later_bytes(directory: PartitionDir) -> dict[str, int]:
+    """Map the name of each segment to the total size of the segments after it."""
+    sizes = [plain_bytes([segment]) for segment in reversed(directory.segments)]
+    totals = itertools.accumulate(sizes, initial=0)
+    return {segment.name: total for segment, total in zip(reversed(directory.segments), totals, strict=False)}
 
 
 def stable_part(log: PartitionLog, interval: OffsetInterval) -> OffsetInterval:
