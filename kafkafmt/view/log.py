@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, NoLogError, PartitionDir, discover
 from ..log.reading.choice import choose_partitions
@@ -23,7 +22,7 @@ from .groups import Groups
 from .many import read_batches
 from .partition import Partition
 from .selection_arguments import SelectionArguments, parse_selection
-from .topic import Topic, partition_numbers
+from .topic import Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -401,18 +400,14 @@ class Log:
                 'the key of log[...] must be a topic, as in log["orders"], or a topic and a partition number, '
                 f'as in log["orders", 0], not {key!r}'
             )
-        number = arguments.integer("partition", key[1])
-        partitions = self._partitions_of(key[0])
-        for p in partitions:
-            if p.partition == number:
-                return p
-        raise KeyError(f"there is no partition {key[0]}-{number}; {partition_numbers(partitions)}")
+        topic, number = key
+        return Topic(topic, self._partitions_of(topic))[number]
 
     def _partitions_of(self, topic: str) -> list[Partition]:
         """Return the partitions of a topic. Raise KeyError if the topic does not exist."""
         found = [p for p in self.partitions if p.topic == topic]
         if not found:
-            raise KeyError(f"there is no topic {topic}; {like(str(topic), self.topics)}")
+            raise KeyError(f"there is no topic {topic}; {like('topic', str(topic), self.topics)}")
         return found
 
     def __contains__(self, key: object) -> bool:

@@ -59,7 +59,7 @@ class Topic:
         for p in self.partitions:
             if p.partition == number:
                 return p
-        raise KeyError(f"there is no partition {self.name}-{number}; {partition_numbers(self.partitions)}")
+        raise KeyError(f"there is no partition {self.name}-{number}; this topic has the {_numbers(self.partitions)}")
 
     def __iter__(self) -> Iterator[core.Record]:
         """Return an iterator of all records, like `records` without arguments."""
@@ -262,11 +262,6 @@ class Topic:
 
 SHOWN = 20
 """Error messages list at most this number of partition numbers."""
-
-
-def partition_numbers(partitions: Sequence[Partition]) -> str:
-    """Return a phrase for error messages that lists the partition numbers of a topic."""
-    return f"this topic has the {_numbers(partitions)}"
 
 
 def _numbers(partitions: Sequence[Partition]) -> str:
