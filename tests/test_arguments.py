@@ -79,8 +79,8 @@ def test_times_are_milliseconds_or_have_a_time_zone(log: kafkafmt.Log) -> None:
 def test_missing_partition_is_named(log: kafkafmt.Log) -> None:
     for key, error, words in (
         (("t", 7), KeyError, "there is no partition t-7; this topic has the partitions 0, 1"),
-        (("tt", 0), KeyError, "there is no topic tt; the nearest is t"),
-        ("tt", KeyError, "there is no topic tt; the nearest is t"),
+        (("tt", 0), KeyError, "there is no topic tt; the nearest topic is t"),
+        ("tt", KeyError, "there is no topic tt; the nearest topic is t"),
         (("t", 0, 1), TypeError, r"the key of log\[\.\.\.\] must be a topic, .*, not \('t', 0, 1\)"),
         (7, TypeError, r"the key of log\[\.\.\.\] must be a topic, .*, not 7"),
         (("t", "0"), TypeError, "partition must be a whole number, not '0'"),

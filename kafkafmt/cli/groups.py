@@ -87,7 +87,7 @@ def _keep(state: GroupState, names: tuple[str, ...]) -> None:
     """
     known = {c.group for c in state.offsets} | {g.group for g in state.groups}
     missing = [
-        f"no group matches {glob!r}: {like(glob, known)}"
+        f"no group matches {glob!r}: {like('group', glob, known)}"
         for glob in names
         if not any(fnmatchcase(g, glob) for g in known)
     ]

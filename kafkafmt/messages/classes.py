@@ -147,8 +147,8 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
 def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, common: dict[str, Any]) -> type[M]:
     """Create the class of a structure.
 
-    The classes of nested structures are created first. `made` contains the class of each structure,
-    by name.
+    `_make` first creates the classes of nested structures, and stores them in `made` by structure
+    name.
     """
     namespace: dict[str, Any] = {}
     fields: list[tuple[str, Any, Any]] = []

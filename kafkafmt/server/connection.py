@@ -176,7 +176,7 @@ class ClientConnection(Receiver):
         self._responses.pause()
 
     def resume_writing(self) -> None:
-        """Continue to write. asyncio calls this method."""
+        """Continue to write. asyncio calls this method if the write buffer has space again."""
         self._responses.resume()
 
     async def close(self) -> None:

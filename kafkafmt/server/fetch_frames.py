@@ -89,7 +89,7 @@ class FetchFrames:
         return header.correlation_id, header.client_id, wanted_fetch(body, self.version >= TOPIC_ID_VERSION)
 
     def write(self, response: FetchAnswers, correlation_id: int) -> Parts:
-        """Return the parts of a response."""
+        """Encode a response. Return its parts in memory and the byte ranges of files to send between them."""
         first = data = bytearray(self._start.pack(correlation_id))
         if self.version >= SESSION_VERSION:
             data += _SESSION.pack(response.error, response.session_id)

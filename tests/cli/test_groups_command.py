@@ -43,7 +43,7 @@ def test_group_pattern_selects_or_is_reported() -> None:
     assert [g["group"] for g in json.loads(done.stdout)["groups"]] == ["share-a"]
     done = kafkafmt("groups", INTERNAL, "-g", "clasic-static", "--format", "json")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "kafkafmt: no group matches 'clasic-static': the nearest is classic-static\n"
+    assert done.stderr == "kafkafmt: no group matches 'clasic-static': the nearest group is classic-static\n"
     done = kafkafmt("groups", INTERNAL, "-g", "nobody", "-g", "classic*")
     assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
     assert {line.split()[0] for line in done.stdout.splitlines()[1:]} == {"classic-static"}

@@ -28,22 +28,22 @@ def log_directory(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["ls", "cat", "verify"])
 def test_missing_topic_or_partition_is_reported_with_the_nearest(log_directory: Path, command: str) -> None:
     for selection, line in (
-        ("-t oders", "no topic matches 'oders': the nearest is orders"),
-        ("-t pay", "no topic matches 'pay': the nearest is payments"),
-        ("-t zzz", "no topic matches 'zzz': there are orders and payments"),
-        ("-t orders -p 7", "orders has no partition 7: there are partitions 0 to 2"),
+        ("-t oders", "no topic matches 'oders': the nearest topic is orders"),
+        ("-t pay", "no topic matches 'pay': the nearest topic is payments"),
+        ("-t zzz", "no topic matches 'zzz': the existing topics are orders and payments"),
+        ("-t orders -p 7", "orders has no partition 7: the existing partitions are 0 to 2"),
         (
             "-t payments -p 2,3",
-            "payments has no partition 2: there is partition 0; payments has no partition 3: there is partition 0",
+            "payments has no partition 2: the only partition is 0; payments has no partition 3: the only partition is 0",
         ),
-        ("-p 9", "no topic has partition 9: there are partitions 0 to 2"),
+        ("-p 9", "no topic has partition 9: the existing partitions are 0 to 2"),
         (
             "-p 9-10",
-            "no topic has partition 9: there are partitions 0 to 2; no topic has partition 10: there are partitions 0 to 2",
+            "no topic has partition 9: the existing partitions are 0 to 2; no topic has partition 10: the existing partitions are 0 to 2",
         ),
         (
             "-p 9,3-99",
-            "no topic has partition 9: there are partitions 0 to 2; no topic has partitions 3 to 8: there are partitions 0 to 2; no topic has partitions 10 to 99: there are partitions 0 to 2",
+            "no topic has partition 9: the existing partitions are 0 to 2; no topic has partitions 3 to 8: the existing partitions are 0 to 2; no topic has partitions 10 to 99: the existing partitions are 0 to 2",
         ),
     ):
         done = kafkafmt(command, log_directory, *selection.split())
@@ -74,8 +74,8 @@ def test_existing_partitions_are_shown_and_missing_ones_reported(log_directory: 
     done = kafkafmt("cat", log_directory, "-t", "payments", "-t", "oders", "-p", "0,5", "-n", "1")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     assert done.stderr.splitlines() == [
-        "kafkafmt: no topic matches 'oders': the nearest is orders",
-        "kafkafmt: payments has no partition 5: there is partition 0",
+        "kafkafmt: no topic matches 'oders': the nearest topic is orders",
+        "kafkafmt: payments has no partition 5: the only partition is 0",
     ]
 
 
@@ -87,9 +87,12 @@ def test_internal_topics_are_named(tmp_path: Path) -> None:
 
 def test_seek_reports_a_missing_topic_or_partition(log_directory: Path) -> None:
     done = kafkafmt("seek", log_directory, "-t", "order", "-p", "1", "--offset", "0")
-    assert (done.returncode, done.stderr) == (2, "kafkafmt: no topic matches 'order': the nearest is orders\n")
+    assert (done.returncode, done.stderr) == (2, "kafkafmt: no topic matches 'order': the nearest topic is orders\n")
     done = kafkafmt("seek", log_directory, "-t", "orders", "-p", "9", "--offset", "0")
-    assert (done.returncode, done.stderr) == (2, "kafkafmt: orders has no partition 9: there are partitions 0 to 2\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "kafkafmt: orders has no partition 9: the existing partitions are 0 to 2\n",
+    )
 
 
 @pytest.mark.parametrize("command", ["ls", "cat", "verify"])

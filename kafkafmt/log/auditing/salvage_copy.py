@@ -286,7 +286,7 @@ class PartitionCopy:
     def _add_producers(self, base: int) -> None:
         """If the copy lacks offsets before the segment `base`, add the producers in the source's snapshot.
 
-        These producers replace older states of the same producers.
+        The states in the snapshot replace the states of the same producers in the copy.
         """
         self.gaps |= base > self.made.next_offset
         if self.gaps and (known := self._snapshot(base)):

@@ -41,7 +41,10 @@ class EventDamage:
 
     @abstractmethod
     def __call__(self, damage: Damage) -> None:
-        """Process damage that a plan does not list. The damage directly precedes the batches that are yielded next."""
+        """Process a damaged byte range that the plan does not list.
+
+        `parts` calls this method before it yields the batches after the damage.
+        """
 
     @abstractmethod
     def begin(self, events: Events) -> None:

@@ -36,7 +36,7 @@ class GroupNotFoundError(LookupError):
         if self.topics:
             reason = f" for the selected topics, only for {', '.join(self.topics)}"
         else:
-            reason = f": {like(group, self.known)}"
+            reason = f": {like('group', group, self.known)}"
         super().__init__(f"group {group!r} has not committed any offsets{reason}")
 
     def __reduce__(self) -> tuple[type[GroupNotFoundError], tuple[str, tuple[str, ...], tuple[str, ...]]]:

@@ -38,8 +38,10 @@ def select_partitions(
     return chosen
 
 
-def like(word: str, known: Iterable[str]) -> str:
+def like(kind: str, word: str, known: Iterable[str]) -> str:
     """Return a phrase that lists existing names, for an error message about the unknown name `word`.
+
+    `kind` is the kind of the names, such as "topic".
 
     The phrase lists the names in `known` that are most similar to `word`. If no name is similar, it
     lists the first few names.
@@ -48,10 +50,12 @@ def like(word: str, known: Iterable[str]) -> str:
     plain = word.strip("*").lower()
     close = get_close_matches(word, names, 3) or [n for n in names if plain and plain in n.lower()][:3]
     if not names:
-        return "there is none"
-    if close:
-        return f"the nearest {'is' if len(close) == 1 else 'are'} {_listed(close)}"
-    return f"there {'is' if len(names) == 1 else 'are'} {_listed(names)}"
+        return f"there is no {kind}"
+    if len(names) == 1:
+        return f"the only {kind} is {names[0]}"
+    if len(close) == 1:
+        return f"the nearest {kind} is {close[0]}"
+    return f"the nearest {kind}s are {_listed(close)}" if close else f"the existing {kind}s are {_listed(names)}"
 
 
 def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
@@ -63,7 +67,7 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
     lines = []
     for glob in dict.fromkeys(topics):
         if not any(fnmatchcase(p.topic, glob) for p in found):
-            lines.append(f"no topic matches {glob!r}: {like(glob, (p.topic for p in found))}")
+            lines.append(f"no topic matches {glob!r}: {like('topic', glob, (p.topic for p in found))}")
     selected = [p for p in found if not topics or any(fnmatchcase(p.topic, glob) for glob in topics)]
     known, names = sorted({p.partition for p in selected}), sorted({p.topic for p in selected})
     present = set(known)
@@ -102,5 +106,7 @@ def _numbers(known: list[int]) -> str:
     If all partition numbers are consecutive, only the first and the last number are listed.
     """
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
-        return f"there are partitions {known[0]} to {known[-1]}"
-    return f"there {'is partition' if len(known) == 1 else 'are partitions'} {_listed([str(n) for n in known])}"
+        return f"the existing partitions are {known[0]} to {known[-1]}"
+    if len(known) == 1:
+        return f"the only partition is {known[0]}"
+    return f"the existing partitions are {_listed([str(n) for n in known])}"

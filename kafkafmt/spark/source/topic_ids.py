@@ -29,7 +29,7 @@ class TopicIds:
         self._known: dict[Key, tuple[files.Stamp, str]] = {}
 
     def recreated(self, logs: Mapping[Key, PartitionLog], tell: Callable[[str], None]) -> list[Key]:
-        """Return the partitions whose topic id differs from the one at an earlier call.
+        """Return the partitions whose topic id has changed since an earlier call.
 
         A partition is returned by every call until `accept` is called for it. `tell` is called with
         a message for the user if the state of a `partition.metadata` file cannot be read.

@@ -71,7 +71,7 @@ def test_topics_and_partitions_select_what_is_verified(logs: Path) -> None:
     assert [p.topic for p in kafkafmt.verify(logs, topics="b*").partitions] == ["b"]
     assert [p.partition for p in kafkafmt.verify(logs, topics=["a", "c"], partitions=1).partitions] == [1]
     report = kafkafmt.verify(logs, topics=["a", "c"])
-    assert report.messages == ("no topic matches 'c': there are a and b",)
+    assert report.messages == ("no topic matches 'c': the existing topics are a and b",)
 
 
 def test_selection_that_matches_nothing_raises_lookup_error(logs: Path) -> None:
@@ -79,7 +79,7 @@ def test_selection_that_matches_nothing_raises_lookup_error(logs: Path) -> None:
         with pytest.raises(kafkafmt.PartitionNotFoundError, match="a has no partition 7") as error:
             function(logs, topics="a", partitions=[7])
         assert isinstance(error.value, LookupError)
-        assert error.value.missing == ("a has no partition 7: there are partitions 0 and 1",)
+        assert error.value.missing == ("a has no partition 7: the existing partitions are 0 and 1",)
 
 
 def test_open_log_is_verified_like_its_paths(logs: Path) -> None:
