@@ -191,6 +191,7 @@ class LogWriter:
         therefore already be in the log. `next_offset` is the offset after the last record written.
         """
         with self._lock:
+            self._check_open()
             first = self.next_offset
             pending, size = [], 0
             given: BuilderOptions = {"base_offset": first, "leader_epoch": self.leader_epoch, **options}
@@ -272,10 +273,15 @@ class LogWriter:
         """
         with self._lock:
             hanging = self.open_transactions
-            coordinators = [max(e.coordinator_epoch, 0) for e in hanging]
             markers = [
-                build_marker(e.producer_id, e.epoch, commit=False, coordinator_epoch=c, timestamp=now_millis())
-                for e, c in zip(hanging, coordinators, strict=True)
+                build_marker(
+                    e.producer_id,
+                    e.epoch,
+                    commit=False,
+                    coordinator_epoch=max(e.coordinator_epoch, 0),
+                    timestamp=now_millis(),
+                )
+                for e in hanging
             ]
             first, _ = self.append_batches(b"".join(markers))
             return [(e, first + i) for i, e in enumerate(hanging)]

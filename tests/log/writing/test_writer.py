@@ -445,6 +445,12 @@ def test_closed_writer_and_directory_raise(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match="is closed"):
             call()
+    unread = iter(some(1))
+    empty: list[tuple[bytes, bytes]] = []
+    for records in (empty, unread):
+        with pytest.raises(ValueError, match="is closed"):
+            writer.append(records)
+    assert len(list(unread)) == 1
     reopened = directory.writer("t")
     reopened.append(some(2))
     directory.close()
