@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
+from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, NoLogError, PartitionDir, discover
 from ..log.reading.choice import choose_partitions
@@ -154,7 +155,7 @@ class Log:
         isolation: str = "read_uncommitted",
         poll: float = POLL,
         idle_timeout: float | None = None,
-    ) -> Iterator[tuple[Partition, Any]]:
+    ) -> Iterator[tuple[Partition, core.Record]]:
         """Yield the records of growing partitions, and wait for new records.
 
         If new partitions are created, their records are also yielded.

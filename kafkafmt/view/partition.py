@@ -71,7 +71,7 @@ class Partition(Finding, PartitionOffsets):
         poll: float = POLL,
         idle_timeout: float | None = None,
         on_message: Callable[[str], None] | None = None,
-    ) -> Iterator[Any]:
+    ) -> Iterator[core.Record]:
         """Yield the records of a growing partition, and wait for new records.
 
         Parameters

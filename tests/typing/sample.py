@@ -12,6 +12,7 @@ def open_log() -> None:
     log = kafkafmt.open("/var/lib/kafka/data", "/mnt/other", replicas="longest")
     assert_type(log, kafkafmt.Log)
     assert_type(log.partitions, list[Partition])
+    assert_type(log.follow("orders"), Iterator[tuple[Partition, Record]])
     orders = log["orders", 3]
     assert_type(orders, Partition)
     assert_type(orders.last_stable_offset, int)
@@ -30,6 +31,7 @@ def read_partition(orders: Partition) -> None:
         assert_type(view.value, bytes | memoryview | None)
     orders.to_arrow(["offset", "value"], start_time=1_760_000_000_000)
     assert_type(orders.find(key="a", headers=["b", ("c", b"d")], value_json={"e.f": 1}, start=5), Iterator[Record])
+    assert_type(orders.follow(idle_timeout=1), Iterator[Record])
     orders.find(value_regex=5)  # type: ignore[arg-type]  # pyright: ignore
     orders.records(strat=3)  # type: ignore[call-overload]  # pyright: ignore
     orders.to_arrow(beginning=3)  # type: ignore[call-arg]  # pyright: ignore

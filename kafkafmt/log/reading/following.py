@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
+from ..._backend import core
 from ...paths import Location, input_path
 from ..format import files
 from .damage_callbacks import OnDamage
@@ -84,7 +84,7 @@ class Followers:
         on_damage: Callable[[Follower], OnDamage | None],
         poll: float = POLL,
         idle_timeout: float | None = None,
-    ) -> Iterator[tuple[Follower, Any]]:
+    ) -> Iterator[tuple[Follower, core.Record]]:
         """Yield records when they are appended. Each item is a pair: the partition's Follower, and the record.
 
         Parameters
