@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ..making.make_log import TIMESTAMP_TYPES, MakeReport
 from ..making.make_log import make as make_log
 from ..text import counted, encode_json
+from .new_directory import new_directory
 from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
-from .output import EXIT_INTERRUPTED, show, show_table, tell, with_option_names
+from .output import show, show_table, tell, with_option_names
 
 
 @click.command(
@@ -82,33 +81,26 @@ def make(
 
     If the command fails or is interrupted, it leaves no data in DIR.
     """
-    target = os.path.abspath(output)
     try:
-        report = make_log(
-            source,
-            output,
-            topic=topic,
-            partitions=partitions,
-            input_format=input_format,
-            codec=codec[0],
-            level=codec[1],
-            timestamp_type=timestamp_type,
-            batch_bytes=batch_size,
-            segment_bytes=segment_size,
-            on_message=tell,
-        )
-    except FileExistsError as error:
-        if error.filename != target:
-            raise
-        raise click.UsageError(f"{target!r}: {error.strerror}") from None
+        with new_directory(output):
+            report = make_log(
+                source,
+                output,
+                topic=topic,
+                partitions=partitions,
+                input_format=input_format,
+                codec=codec[0],
+                level=codec[1],
+                timestamp_type=timestamp_type,
+                batch_bytes=batch_size,
+                segment_bytes=segment_size,
+                on_message=tell,
+            )
     except ValueError as error:
         message = with_option_names(
             str(error), topic="--topic", input_format="--input-format", partitions="--partitions"
         )
         raise click.UsageError(message) from None
-    except KeyboardInterrupt:
-        tell(f"interrupted: {target} contains no data")
-        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     if output_format == "json":
         click.echo(encode_json(report.to_dict()))
     else:

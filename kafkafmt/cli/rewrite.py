@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ..log import DamagedLogError
-from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.rewriting.rewrite import MARKER_LOST, ON_ERROR, RewriteReport
@@ -15,8 +12,9 @@ from ..log.rewriting.rewrite import rewrite as rewrite_paths
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
+from .new_directory import new_directory
 from .options import TIME_FORMS, Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, say, show, show_table, tell
+from .output import EXIT_DAMAGE, progress_bar, say, show, show_table, tell
 
 
 @click.command(
@@ -91,9 +89,8 @@ def rewrite(
     """
     if drop_tombstones and not compact:
         raise click.UsageError("--drop-tombstones requires --compact")
-    target = os.path.abspath(output)
     try:
-        with progress_bar("rewriting") as progress:
+        with new_directory(output), progress_bar("rewriting") as progress:
             report = rewrite_paths(
                 paths,
                 output,
@@ -119,19 +116,10 @@ def rewrite(
         skip = "" if error.damage.code == MARKER_LOST else ", or skip damaged spans with --on-error skip"
         tell(f"{error}; run `kafkafmt salvage` first, and rewrite its output{skip}")
         return EXIT_DAMAGE
-    except OutputPlaceError as error:
-        raise click.UsageError(str(error)) from None
     except ValueError as error:
         if type(error) is not ValueError:
             raise
         raise click.UsageError(str(error)) from None
-    except FileExistsError as error:
-        if error.filename != target:
-            raise
-        raise click.UsageError(f"{target!r}: {error.strerror}") from None
-    except KeyboardInterrupt:
-        tell(f"interrupted: {target} contains no data")
-        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
     if output_format == "json":

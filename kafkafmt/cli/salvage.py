@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ..log.auditing.open_transactions import OpenTransaction
-from ..log.auditing.salvage import OutputPlaceError, SalvageReport
+from ..log.auditing.salvage import SalvageReport
 from ..log.auditing.salvage import salvage as salvage_paths
 from ..log.reading.choice import PartitionNotFoundError
 from ..text import counted, encode_json, offset_range
 from .choosing import not_there, tell_nothing_to_read
+from .new_directory import new_directory
 from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument
-from .output import EXIT_INTERRUPTED, progress_bar, say, show, tell
+from .output import progress_bar, say, show, tell
 from .verify import show_lost, show_spans
 
 
@@ -76,9 +75,8 @@ def salvage(
     copied from other replicas. Each replica is used only up to the offset at which it diverges from
     the leader. The report describes the merged copy.
     """
-    target = os.path.abspath(output)
     try:
-        with progress_bar("salvaging") as progress:
+        with new_directory(output, "salvaged data"), progress_bar("salvaging") as progress:
             report = salvage_paths(
                 paths,
                 output,
@@ -94,15 +92,6 @@ def salvage(
             )
     except PartitionNotFoundError as error:
         raise not_there(error) from None
-    except OutputPlaceError as error:
-        raise click.UsageError(str(error)) from None
-    except FileExistsError as error:
-        if error.filename != target:
-            raise
-        raise click.UsageError(f"{target!r}: {error.strerror}") from None
-    except KeyboardInterrupt:
-        tell(f"interrupted: {target} contains no salvaged data")
-        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
     if output_format == "json":

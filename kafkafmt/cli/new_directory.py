@@ -1,0 +1,32 @@
+"""Report errors of commands that write a new log directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from ..log.auditing.salvage_output import OutputPlaceError
+from .output import EXIT_INTERRUPTED, tell
+
+
+@contextmanager
+def new_directory(output: str, content: str = "data") -> Iterator[None]:
+    """Convert errors about the directory `output` to usage errors.
+
+    If the user interrupts the command, print that the directory contains no `content`.
+    """
+    target = os.path.abspath(output)
+    try:
+        yield
+    except OutputPlaceError as error:
+        raise click.UsageError(str(error)) from None
+    except FileExistsError as error:
+        if error.filename != target:
+            raise
+        raise click.UsageError(f"{target!r}: {error.strerror}") from None
+    except KeyboardInterrupt:
+        tell(f"interrupted: {target} contains no {content}")
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
