@@ -63,22 +63,29 @@ def test_task_raises_if_it_does_not_see_the_marker_of_its_records(tmp_path: Path
             list(reader.read(partition))
 
 
+@pytest.mark.parametrize(("segment_bytes", "marked", "kept"), [(4096, 2, 3_100), (16_000, 0, 9_250)])
 @pytest.mark.parametrize("mode", MODES)
-def test_task_raises_if_the_segment_with_the_marker_is_truncated(tmp_path: Path, mode: str) -> None:
-    """On the host of the task, the copy of a later segment is incomplete. The end of the log is complete."""
-    with LogDirectory(tmp_path, segment_bytes=4096) as directory:
+def test_task_raises_if_the_bytes_with_the_marker_are_missing(
+    tmp_path: Path, mode: str, segment_bytes: int, marked: int, kept: int
+) -> None:
+    """On the host of the task, a segment is incomplete after the range of the task. Later segments are complete.
+
+    The marker is in a later segment, or in the segment of the task.
+    """
+    with LogDirectory(tmp_path, segment_bytes=segment_bytes, index_interval_bytes=1) as directory:
         writer = directory.writer("t", 0)
         for i in range(3):
             writer.append([(b"k", bytes(3000))], producer_id=7, producer_epoch=0, base_sequence=i, transactional=True)
         writer.end_transaction(7, 0, commit=True)
-        for _ in range(2):
+        for _ in range(4):
             writer.append([(b"k", bytes(3000))])
     reader, partitions = plan(tmp_path, mode=mode, splitBytes=1, **{"kafka.isolation.level": "read_committed"})
-    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 5
-    marked = segments_of(tmp_path / "t-0")[2]
-    marked.write_bytes(marked.read_bytes()[:-50])
+    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 7
+    segment = segments_of(tmp_path / "t-0")[marked]
+    assert kept < segment.stat().st_size
+    segment.write_bytes(segment.read_bytes()[:kept])
     for partition in partitions[:2]:
-        with pytest.raises(UnavailableSegmentError, match=r"the later segments have \d+ bytes on this host, but \d+"):
+        with pytest.raises(UnavailableSegmentError, match=r" \d+ bytes on this host, but \d+ bytes on the driver"):
             list(reader.read(partition))
 
 

@@ -245,7 +245,7 @@ class Piece:
             return found
         if confirmed_only:
             raise UnconfirmedError(self.segment.name)
-        self._check_later_segments(directory)
+        self._check_later_bytes(directory)
         whole = partitions.transactions_of(directory, limits, log)
         if whole.last_stable_offset < end:  # without this error, the later records would be omitted silently
             raise unavailable(
@@ -257,8 +257,8 @@ class Piece:
         found.doubts = whole.within(self.first_offset, min(self.last_offset + 1, end) - 1).doubts
         return found
 
-    def _check_later_segments(self, directory: PartitionDir) -> None:
-        """Raise an OSError if the later segments in `directory` are smaller than on the driver.
+    def _check_later_bytes(self, directory: PartitionDir) -> None:
+        """Raise an OSError if this segment or the later segments in `directory` are smaller than on the driver.
 
         The missing bytes could contain the transaction markers of this part of the segment. Without
         the error, its records would be omitted, as if the markers were damaged. No error is raised
@@ -267,13 +267,17 @@ class Piece:
         names = [segment.name for segment in directory.segments]
         if self.segment.name not in names:
             return
-        found = plain_bytes(directory.segments[names.index(self.segment.name) + 1 :])
-        if found < self.later_bytes:
-            raise unavailable(
-                self.segment,
-                f"the later segments have {found} bytes on this host, but {self.later_bytes} bytes on the driver: "
-                "they are incomplete or have changed",
-            )
+        own, *later = directory.segments[names.index(self.segment.name) :]
+        for what, found, expected in (
+            ("the file has", plain_bytes([own]), plain_bytes([self.segment])),
+            ("the later segments have", plain_bytes(later), self.later_bytes),
+        ):
+            if found < expected:
+                raise unavailable(
+                    self.segment,
+                    f"{what} {found} bytes on this host, but {expected} bytes on the driver: this host sees other "
+                    "files, or a broker compacted the log",
+                )
 
     def _outcomes(
         self, directory: PartitionDir, position: int, end: int, limits: ReadLimits, log: PartitionLog
