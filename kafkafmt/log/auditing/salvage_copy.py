@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ..._backend import core
@@ -127,6 +127,10 @@ class _RefusedError(Exception):
     """Raised if the batches of a copied segment are invalid or do not fit in its index."""
 
 
+def _changed_error(source: SegmentFile, refused: _RefusedError) -> OSError:
+    return OSError(errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path))
+
+
 class PartitionCopy:
     """Copies one partition. Each call of `segment` copies one segment."""
 
@@ -176,38 +180,48 @@ class PartitionCopy:
         if not self.is_copied(source, spans, damaged):
             return
         with FileView(source.place, fill_unreadable=True) as view:
-            before = (
-                self.state.mark(),
-                self.gaps,
-                len(self.bases),
-                (self.made.batches, self.made.bytes, self.made.next_offset),
-            )
+            undo = self._undo_point()
             try:
                 self._write(view, source, spans, markers)
             except _RefusedError as refused:
-                mark, self.gaps, count, (self.made.batches, self.made.bytes, self.made.next_offset) = before
-                self.state.take_back(mark)
-                self.made.segments = count
-                written, self.bases = self.bases[count:], self.bases[:count]
+                written = undo()
                 if self._changed(view, source, spans, written):
-                    raise OSError(
-                        errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)
-                    ) from None
+                    raise _changed_error(source, refused) from None
                 self._remove(written)
-                walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
-                pieces, damage = indexable(
-                    walker, source.name, pieces_of(spans), source.base_offset or 0, source.next_base
-                )
-                self.made.damaged += damage
-                spans = spans_of(pieces)
-                if self.is_copied(source, spans, True):
-                    self._write_again(view, source, spans, markers)
+                self._write_indexable(view, source, spans, markers)
 
-    def _write_again(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
+    def _undo_point(self) -> Callable[[], list[int]]:
+        """Return a function that resets this object to its current state.
+
+        The function does not delete files. It returns the base offsets of the segments that were
+        written in the meantime.
+        """
+        mark, gaps, count = self.state.mark(), self.gaps, len(self.bases)
+        counts = self.made.batches, self.made.bytes, self.made.next_offset
+
+        def undo() -> list[int]:
+            self.state.take_back(mark)
+            self.gaps = gaps
+            self.made.segments = count
+            self.made.batches, self.made.bytes, self.made.next_offset = counts
+            written, self.bases = self.bases[count:], self.bases[:count]
+            return written
+
+        return undo
+
+    def _write_indexable(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
+        """Write only those batches of a segment whose offsets fit into an index. Report the others as damage."""
+        base = source.base_offset or 0
+        walker = Walker(view, base, self.log.max_batch_bytes)
+        pieces, damage = indexable(walker, source.name, pieces_of(spans), base, source.next_base)
+        self.made.damaged += damage
+        spans = spans_of(pieces)
+        if not self.is_copied(source, spans, True):
+            return
         try:
             self._write(view, source, spans, markers)
         except _RefusedError as refused:
-            raise OSError(errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)) from None
+            raise _changed_error(source, refused) from None
 
     def _write(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
         """Write the batches and the index files of a segment.
