@@ -356,7 +356,9 @@ class ClientConnection(Receiver):
         await self._responses.write(parts)
 
     async def _small_request(self, frame: bytes) -> None:
-        await self._answer(_decode(frame))
+        response = await self._response_to(_decode(frame))
+        if response is not None:
+            await self._responses.write(response)
 
     async def _large_request(self, size: int) -> None:
         """Answer a request when enough memory is available for its bytes and for the decoded objects."""
@@ -387,11 +389,6 @@ class ClientConnection(Receiver):
         answer = await self.attributes[ANSWER_TOKEN](token)
         if answer is not None:
             await self._responses.write(parts_of([len(answer).to_bytes(SIZE_BYTES, "big"), answer]))
-
-    async def _answer(self, request: Any) -> None:
-        response = await self._response_to(request)
-        if response is not None:
-            await self._responses.write(response)
 
     async def _response_to(self, request: Any) -> Parts | None:
         """Return the response to a request, or None if the client expects no response."""
