@@ -82,7 +82,8 @@ def offset_range(first: int | str, last: int | str) -> str:
 
 def counted(n: int, thing: str) -> str:
     """Return a number with a noun in the singular or plural, such as `1 record` or `2 records`."""
-    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+    plural = "es" if thing.endswith("ch") else "s"
+    return f"{n:,} {thing}{'' if n == 1 else plural}"
 
 
 def size(n: float) -> str:

@@ -1,4 +1,4 @@
-"""Check header keys, which are decoded as in Java 17, and the text of offset ranges.
+"""Check header keys, which are decoded as in Java 17, and the text of numbers and offset ranges.
 
 Java's `new String(bytes, UTF_8)` printed the table.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafmt.text import decode_header_key, offset_range
+from kafkafmt.text import counted, decode_header_key, offset_range
 
 X = "\ufffd"
 
@@ -71,3 +71,8 @@ def test_offset_range_with_one_offset_is_singular() -> None:
         "offsets 5 to 7",
         "offsets unknown to the end",
     ]
+
+
+def test_counted_things_are_singular_or_plural() -> None:
+    found = [counted(n, thing) for thing in ("record", "batch") for n in (0, 1, 2000)]
+    assert found == ["0 records", "1 record", "2,000 records", "0 batches", "1 batch", "2,000 batches"]

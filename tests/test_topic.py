@@ -56,6 +56,13 @@ def test_topic_contains_its_partitions(path: Path) -> None:
         topic["0"]  # type: ignore[index]
 
 
+def test_repr_of_a_log_uses_the_singular_for_one(tmp_path: Path) -> None:
+    write(tmp_path / "t-0", 1)
+    log = kafkafmt.open(tmp_path)
+    assert repr(log) == "<kafkafmt.Log: 1 partition of 1 topic>"
+    assert "1 partition of 1 topic" in log._repr_html_()
+
+
 def test_message_names_at_most_20_partitions(tmp_path: Path) -> None:
     for number in (*range(30), 100):
         write(tmp_path / f"many-{number}", 0)

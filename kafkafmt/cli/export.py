@@ -32,7 +32,7 @@ from ..exporting.options import (
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..paths import full_disk_named
-from ..text import encode_json, plain, size
+from ..text import counted, encode_json, plain, size
 from .choosing import MissingError, choose_range, find
 from .options import (
     ByteSize,
@@ -319,7 +319,7 @@ def show(report: ExportReport) -> None:
     rate = seconds.rows_per_second
     speed = f", {rate:,} rows/s" if rate else ""
     without = " (without the start of Spark)" if report.options.engine == "spark" else ""
-    console.print(f"\n{written.records:,} records in {seconds.total:.1f} s{speed}{without}", highlight=False)
+    console.print(f"\n{counted(written.records, 'record')} in {seconds.total:.1f} s{speed}{without}", highlight=False)
     layout, out = OutputLayout(Path()), report.output
     paths = {
         "Parquet": out / str(layout.data),

@@ -117,7 +117,7 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
             show(f"restored {name}: {markers} {why}")
     _show_open([t for p in report.partitions for t in p.open_transactions])
     batches, size = sum(p.batches for p in report.partitions), sum(p.bytes for p in report.partitions)
-    kept = f"{counted(len(report.partitions), 'partition')}, {batches:,} batches, {size:,} bytes"
+    kept = f"{counted(len(report.partitions), 'partition')}, {counted(batches, 'batch')}, {size:,} bytes"
     show(f"salvaged {kept} in {report.output}")
 
 

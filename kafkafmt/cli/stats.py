@@ -170,7 +170,7 @@ def _show_topic(t: TopicStats) -> None:
     click.echo()
     show(f"{t.topic}: {counted(len(t.partitions), 'partition')}")
     for name, codec in c.codecs.items():
-        batches = "1 batch" if codec.batches == 1 else f"{codec.batches:,} batches"
+        batches = counted(codec.batches, "batch")
         records = "an unknown number of records" if codec.records is None else counted(codec.records, "record")
         ratio = "" if codec.ratio is None else f", ratio {codec.ratio:.2f}"
         sizes = f"; batch {_sizes(codec.batch_bytes)}" if codec.batch_bytes else ""

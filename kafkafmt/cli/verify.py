@@ -113,7 +113,7 @@ def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
     total, recovered = sum(p.bytes for p in partitions), sum(p.records_recovered for p in partitions)
     checked = "batches and CRCs" if shallow else "every batch, record and index"
     say(
-        f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {recovered:,} records can be read"
+        f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {counted(recovered, 'record')} can be read"
     )
     show_lost(partitions)
     if damage:

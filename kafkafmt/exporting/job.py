@@ -278,7 +278,7 @@ class Export:
             return item[0], transactions_in_task(item[1], limits)
 
         tasks = [[(i, work.log.directory)] for i, work in enumerate(wanted)]
-        description = f"kafkafmt export: find the transactions of {len(wanted)} partitions"
+        description = f"kafkafmt export: find the transactions of {counted(len(wanted), 'partition')}"
         for i, found in engine.run(tasks, find, lambda item, _: JobProgress(_size(item[1])), description):
             wanted[i].log.transactions = found
         read = sum(_size(work.log.directory) for work in wanted)

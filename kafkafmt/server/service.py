@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
+from ..text import counted
 from .catalog import Catalog
 from .cluster_apis import ClusterApis
 from .connection import ClientConnection, Shared
@@ -211,7 +212,7 @@ class Server:
         self._thread.join()
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.Server: {self.partition_count} partitions of {len(self.topics)} topics on {self.address}>"
+        return f"<kafkafmt.Server: {counted(self.partition_count, 'partition')} of {counted(len(self.topics), 'topic')} on {self.address}>"
 
     def _run_thread(self) -> None:
         async def serve() -> None:

@@ -19,6 +19,7 @@ from ..log.reading.record_selection import Time
 from ..log.reading.selection import like, select_partitions
 from ..notebook import html_table
 from ..sharing import SharedIterator
+from ..text import counted
 from .groups import Groups
 from .many import read_batches
 from .partition import Partition
@@ -437,7 +438,7 @@ class Log:
         """Do nothing. Files are open only while they are read."""
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.Log: {len(self.partitions)} partitions of {len(self.topics)} topics>"
+        return f"<kafkafmt.Log: {counted(len(self.partitions), 'partition')} of {counted(len(self.topics), 'topic')}>"
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the partitions for notebooks. No file is read."""
@@ -452,7 +453,7 @@ class Log:
             )
             for p in self.partitions
         ]
-        caption = f"{len(rows)} partitions of {len(self.topics)} topics"
+        caption = f"{counted(len(rows), 'partition')} of {counted(len(self.topics), 'topic')}"
         return html_table(caption, ("topic", "partition", "state", "log start offset", "segments", "bytes"), rows)
 
 

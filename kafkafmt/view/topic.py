@@ -11,6 +11,7 @@ from .._backend import core
 from ..log import Damage
 from ..notebook import html_table
 from ..sharing import SharedIterator
+from ..text import counted
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_limit
 from .many import read_batches, read_records
 from .partition import Partition
@@ -256,7 +257,7 @@ class Topic:
             (p.partition, p.state, p.log_start_offset, len(p.log.segments), f"{sum(s.size for s in p.log.segments):,}")
             for p in self.partitions
         ]
-        caption = f"Topic {self.name}: {len(rows)} partitions"
+        caption = f"Topic {self.name}: {counted(len(rows), 'partition')}"
         return html_table(caption, ("partition", "state", "log start offset", "segments", "bytes"), rows)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ... import arguments
 from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
 from ...notebook import html_table
+from ...text import counted
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.parts import Run as Extent
@@ -143,7 +144,7 @@ class Summary:
             )
             for p in self.partitions
         ]
-        return html_table(f"{len(rows)} partitions, {len(self.unreadable)} unreadable", names, rows)
+        return html_table(f"{counted(len(rows), 'partition')}, {len(self.unreadable)} unreadable", names, rows)
 
 
 def describe(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...notebook import html_table
+from ...text import counted
 from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 
 MISSING = "missing"
@@ -148,7 +149,9 @@ class DiffReport:
             for p in self.partitions
             for d in p.differences
         ]
-        return html_table(f"{len(self.partitions)} partitions, {len(rows)} differences", names, rows)
+        return html_table(
+            f"{counted(len(self.partitions), 'partition')}, {counted(len(rows), 'difference')}", names, rows
+        )
 
 
 class Span(NamedTuple):

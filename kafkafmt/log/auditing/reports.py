@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ...notebook import html_table
+from ...text import counted
 from ..reading.models import Damage, Finding
 
 JSON_NAMES = {"code": "error"}
@@ -133,7 +134,7 @@ class PartitionReport:
     def _repr_html_(self) -> str:
         problems = [("damage", d.file, d.code, f"{d.message}; {d.lost}") for d in self.damaged]
         problems += [("finding", f.file, f.code, f.message) for f in self.findings]
-        caption = f"{len(self.damaged)} damaged spans, {len(self.findings)} findings"
+        caption = f"{counted(len(self.damaged), 'damaged span')}, {counted(len(self.findings), 'finding')}"
         return partitions_table([self], self.path) + html_table(caption, ("", "file", "error", "message"), problems)
 
 
@@ -214,7 +215,7 @@ def unreadable_dict(unreadable: Sequence[UnreadablePartition]) -> dict[str, Any]
 def report_html(partitions: Sequence[PartitionReport], unreadable: Sequence[UnreadablePartition]) -> str:
     """Return the HTML tables of a report. Partitions with damage come first."""
     damaged = sum(bool(p.damaged) for p in partitions)
-    caption = f"{len(partitions)} partitions, {damaged} of them damaged, {len(unreadable)} unreadable"
+    caption = f"{counted(len(partitions), 'partition')}, {damaged} of them damaged, {len(unreadable)} unreadable"
     tables = partitions_table(sorted(partitions, key=lambda p: -len(p.damaged)), caption)
     if unreadable:
         tables += html_table("unreadable", ("path", "error"), [(u.path, u.error) for u in unreadable])

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 from ...notebook import html_table
+from ...text import counted
 from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 from .stats_plot import MOST_BARS, MOST_TOPICS, ChartTopic, plot
 
@@ -403,4 +404,6 @@ class StatsReport:
             )
             for t in self.topics
         ]
-        return html_table(f"{len(rows)} topics, {len(self.unreadable)} unreadable partitions", names, rows)
+        return html_table(
+            f"{counted(len(rows), 'topic')}, {counted(len(self.unreadable), 'unreadable partition')}", names, rows
+        )

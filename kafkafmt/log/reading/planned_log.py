@@ -13,6 +13,7 @@ import numpy as np
 
 from ...constants import MIN_OFFSET, NO_END
 from ...errors import StructureError
+from ...text import counted
 from ...types import IntArray
 from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
@@ -102,7 +103,7 @@ class PlannedLog:
         self.stamps: dict[str, files.Stamp | None] = {}
 
     def __repr__(self) -> str:
-        return f"<PartitionLog {self.directory.topic}-{self.directory.partition}, {len(self.segments)} segments>"
+        return f"<PartitionLog {self.directory.topic}-{self.directory.partition}, {counted(len(self.segments), 'segment')}>"
 
     @property
     def topic(self) -> str:
