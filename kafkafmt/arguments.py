@@ -6,7 +6,7 @@ If an argument is wrong, the error message names the argument and describes its 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -61,10 +61,11 @@ def fitting(name: str, value: Any, bits: int) -> int:
     return number
 
 
-def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return `value`, or raise ValueError if it is not one of the strings in `allowed`."""
+def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
+    """Return `value`, or raise ValueError if it is not one of the two or more strings in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} is {value!r}; it must be {' or '.join(map(repr, allowed))}")
+        *others, last = map(repr, allowed)
+        raise ValueError(f"{name} is {value!r}; it must be {', '.join(others)} or {last}")
     return value
 
 

@@ -54,6 +54,14 @@ def test_wrong_selection_is_rejected(
             take(**selection)
 
 
+def test_valid_words_are_listed() -> None:
+    validator = kafkafmt.LogValidator
+    with pytest.raises(ValueError, match="origin is 'me'; it must be 'client', 'coordinator' or 'raft_leader'"):
+        validator(origin="me")
+    with pytest.raises(ValueError, match="timestamp_type is 0; it must be 'CreateTime' or 'LogAppendTime'"):
+        validator(timestamp_type=0)  # type: ignore[arg-type]
+
+
 def test_wrong_columns_are_rejected(log: kafkafmt.Log) -> None:
     for take in (log["t", 0].to_arrow, lambda columns: kafkafmt.to_arrow(ONE, columns)):
         with pytest.raises(TypeError, match="columns must be a list of names"):

@@ -17,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..arguments import one_of
+
 FORMATS = ("parquet", "csv", "json")
 """File formats that can be read. "json" means JSON lines."""
 BLOCK_BYTES = 16 << 20
@@ -45,9 +47,7 @@ def format_of(source: Any, given: str | None) -> str | None:
     If `given` is None, the suffix of the file name determines the format.
     """
     if given is not None:
-        if given not in FORMATS:
-            raise ValueError(f"input_format is {given!r}; it must be one of {', '.join(FORMATS)}")
-        return given
+        return one_of("input_format", given, FORMATS)
     if not isinstance(source, str | os.PathLike):
         return None
     if source == "-":

@@ -21,7 +21,7 @@ from typing import Unpack
 import numpy as np
 
 from .._backend import core
-from ..arguments import fitting, integer
+from ..arguments import fitting, integer, one_of
 from ..constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
@@ -202,10 +202,8 @@ class LogValidator:
         check_records: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     ) -> None:
-        if origin not in ORIGINS:
-            raise ValueError(f"origin is {origin!r}; it must be one of {', '.join(ORIGINS)}")
-        if timestamp_type not in TIMESTAMP_TYPES:
-            raise ValueError(f"timestamp_type is {timestamp_type!r}; it must be one of {', '.join(TIMESTAMP_TYPES)}")
+        one_of("origin", origin, ORIGINS)
+        one_of("timestamp_type", timestamp_type, TIMESTAMP_TYPES)
         magic = format_number(magic)
         before_max_ms, after_max_ms = (
             integer("before_max_ms", before_max_ms, 0),

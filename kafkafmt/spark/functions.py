@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from .._backend import core
+from ..arguments import one_of
 from ..arrow import ArrowBuilder, schema_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..records import Chunk
@@ -177,8 +178,7 @@ class ArrowFunction:
         control: bool,
         max_batch_bytes: int,
     ) -> None:
-        if on_error not in ("fail", "skip", "column"):
-            raise ValueError(f"on_error is {on_error!r}; it must be 'fail', 'skip' or 'column'")
+        one_of("on_error", on_error, ("fail", "skip", "column"))
         self.column = column
         self.keep: dict[str, str] = dict(keep)
         self.columns: tuple[str, ...] = tuple(columns)
@@ -344,8 +344,7 @@ def decode_partition(
     >>> [record.value for record in decode_partition()([kafkafmt.build_batch([(b"key", b"value")])])]  # doctest: +SKIP
     [b'value']
     """
-    if on_error not in ("fail", "skip"):
-        raise ValueError(f"on_error is {on_error!r}; it must be 'fail' or 'skip'")
+    one_of("on_error", on_error, ("fail", "skip"))
 
     def decode(elements: Iterable[Any]) -> Iterator[Any]:
         columns = RecordColumns(CHUNK_ROWS)
