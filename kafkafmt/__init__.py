@@ -70,8 +70,7 @@ from .records import (
     validate_and_assign_offsets,
 )
 from .types import Buffer
-from .view import Groups, Log, Partition, Topic
-from .view import open_log as open
+from .view import Groups, Log, Partition, Topic, open
 
 if TYPE_CHECKING:
     import pyarrow as pa

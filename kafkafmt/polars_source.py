@@ -36,7 +36,8 @@ from .log.reading.record_filter import (
 )
 from .log.reading.record_selection import Selection
 from .parallel import read_parallel
-from .view import Partition, open_log
+from .view import Partition
+from .view import open as open_log
 from .view.selection_arguments import ON_ERROR
 
 if TYPE_CHECKING:

@@ -54,6 +54,11 @@ def test_wrong_selection_is_rejected(
             take(**selection)
 
 
+def test_unknown_argument_of_open_is_reported_with_the_public_name() -> None:
+    with pytest.raises(TypeError, match=r"^open\(\) got an unexpected keyword argument 'replica'"):
+        kafkafmt.open("x", replica="longest")  # type: ignore[call-arg]
+
+
 def test_valid_words_are_listed() -> None:
     validator = kafkafmt.LogValidator
     with pytest.raises(ValueError, match="origin is 'me'; it must be 'client', 'coordinator' or 'raft_leader'"):
@@ -86,7 +91,7 @@ def test_times_are_milliseconds_or_have_a_time_zone(log: kafkafmt.Log) -> None:
 
 def test_missing_partition_is_named(log: kafkafmt.Log) -> None:
     for key, error, words in (
-        (("t", 7), KeyError, "there is no partition t-7; this topic has the partitions 0, 1"),
+        (("t", 7), KeyError, "there is no partition t-7; the existing partitions are 0 and 1"),
         (("tt", 0), KeyError, "there is no topic tt; the nearest topic is t"),
         ("tt", KeyError, "there is no topic tt; the nearest topic is t"),
         (("t", 0, 1), TypeError, r"the key of log\[\.\.\.\] must be a topic, .*, not \('t', 0, 1\)"),

@@ -50,7 +50,7 @@ def test_topic_contains_its_partitions(path: Path) -> None:
     assert "t" in log
     assert "x" not in log
     assert repr(topic) == "<kafkafmt.Topic 't' with partitions 0, 1, 2, 10>"
-    with pytest.raises(KeyError, match="there is no partition t-3; this topic has the partitions 0, 1, 2, 10"):
+    with pytest.raises(KeyError, match="there is no partition t-3; the existing partitions are 0, 1, 2 and 10"):
         topic[3]
     with pytest.raises(TypeError, match="partition must be a whole number"):
         topic["0"]  # type: ignore[index]
@@ -63,16 +63,18 @@ def test_repr_of_a_log_uses_the_singular_for_one(tmp_path: Path) -> None:
     assert "1 partition of 1 topic" in log._repr_html_()
 
 
-def test_message_names_at_most_20_partitions(tmp_path: Path) -> None:
+def test_long_lists_of_partitions_are_abbreviated(tmp_path: Path) -> None:
     for number in (*range(30), 100):
         write(tmp_path / f"many-{number}", 0)
     for number in range(30):
         write(tmp_path / f"some-{number}", 0)
     log = kafkafmt.open(tmp_path)
-    with pytest.raises(KeyError, match=r"the partitions 0, 1, .*, 19 and 11 more"):
+    with pytest.raises(KeyError, match="the existing partitions are 0, 1, 2, 3, 4 and 26 more"):
         log["many", 50]
-    with pytest.raises(KeyError, match="the partitions 0 to 29"):
+    with pytest.raises(KeyError, match="the existing partitions are 0 to 29"):
         log["some", 50]
+    assert "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 and 11 more" in repr(log["many"])
+    assert repr(log["some"]) == "<kafkafmt.Topic 'some' with partitions 0 to 29>"
 
 
 def test_records_of_all_partitions_are_read(path: Path) -> None:

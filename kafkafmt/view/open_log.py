@@ -1,4 +1,4 @@
-"""Define the function `open_log`, which opens log directories for reading."""
+"""Define the function `open`, which opens log directories for reading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..constants import DEFAULT_MAX_BATCH_BYTES
 from .log import Log
 
 
-def open_log(
+def open(
     *paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from .. import arguments
 from .._backend import core
 from ..log import Damage
+from ..log.reading.selection import existing_partitions
 from ..notebook import html_table
 from ..sharing import SharedIterator
 from ..text import counted
@@ -60,7 +61,8 @@ class Topic:
         for p in self.partitions:
             if p.partition == number:
                 return p
-        raise KeyError(f"there is no partition {self.name}-{number}; this topic has the {_numbers(self.partitions)}")
+        known = existing_partitions(sorted({p.partition for p in self.partitions}))
+        raise KeyError(f"there is no partition {self.name}-{number}; {known}")
 
     def __iter__(self) -> Iterator[core.Record]:
         """Return an iterator of all records, like `records` without arguments."""
@@ -262,7 +264,7 @@ class Topic:
 
 
 SHOWN = 20
-"""Error messages list at most this number of partition numbers."""
+"""The repr of a topic lists at most this number of partition numbers."""
 
 
 def _numbers(partitions: Sequence[Partition]) -> str:

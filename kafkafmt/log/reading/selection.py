@@ -75,7 +75,7 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
     for first, last in _runs(missing):
         who = f"{names[0]} has no" if len(names) == 1 else "no topic has"
         which = f"partition {first}" if first == last else f"partitions {first} to {last}"
-        lines.append(f"{who} {which}: {_numbers(known)}")
+        lines.append(f"{who} {which}: {existing_partitions(known)}")
     return lines
 
 
@@ -100,8 +100,8 @@ def _listed(names: list[str], most: int = 5) -> str:
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
-def _numbers(known: list[int]) -> str:
-    """Return a phrase that lists partition numbers.
+def existing_partitions(known: list[int]) -> str:
+    """Return a phrase that lists partition numbers, for an error message about a missing partition.
 
     If all partition numbers are consecutive, only the first and the last number are listed.
     """
