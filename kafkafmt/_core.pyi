@@ -160,6 +160,33 @@ def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
         Number of bytes, 0 or more.
     """
 
+def append_crcs(castagnoli: bool, buffer: Buffer, value: int, appended: int, ends: IntArray, crcs: IntArray) -> None:
+    """Update the CRCs of several byte strings that are continued by the same bytes, but with different lengths.
+
+    These bytes consist of `appended` bytes with the CRC `value`, and of the bytes in `buffer`. A byte
+    string is continued by all of the former bytes, and by the first bytes in `buffer`.
+
+    Parameters
+    ----------
+    castagnoli : bool
+        True for CRC-32C, False for CRC-32.
+    buffer : bytes-like
+        The last bytes.
+    value : int
+        CRC of the bytes before `buffer`.
+    appended : int
+        Number of bytes before `buffer`.
+    ends : array of int64
+        The number of bytes in `buffer` by which each byte string is continued, in ascending order.
+    crcs : array of int64
+        The CRC of each byte string. It is replaced by the CRC of the continued byte string.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
 def crc32c_way(way: int | None = None) -> str:
     """Return the name of the method that computes CRC-32C. Optionally, choose another method first.
 

@@ -110,6 +110,22 @@ def crc32_of_rest(whole, prefix, size):
     return kf_span_rest(KIND_CRC32, whole & 0xFFFFFFFF, prefix & 0xFFFFFFFF, natural(size))
 
 
+def append_crcs(castagnoli, buffer, value, appended, ends, crcs):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = len(ends), size = natural(appended), at = 0, i
+    cdef const int64_t* end = <const int64_t*>required(arrays.take(ends, n, 8, False))
+    cdef int64_t* crc = <int64_t*>required(arrays.take(crcs, n, 8))
+    cdef int kind = KIND_CRC32C if castagnoli else KIND_CRC32
+    cdef uint32_t running = value & 0xFFFFFFFF
+    for i in range(n):
+        if not at <= end[i] <= source.size:
+            raise ValueError(f"the end {end[i]} is not between {at} and {source.size}")
+        running = crc_update(kind, running, source.data + at, end[i] - at)
+        at = end[i]
+        crc[i] = kf_span_rest(kind, running, <uint32_t>crc[i], <uint64_t>size + at)
+
+
 def find_batch(buffer, start=0, end=None, check_crc=True):
     cdef Source source = Source(buffer)
     cdef Py_ssize_t first, last, found = -1

@@ -18,7 +18,7 @@ from .index import index_batches, index_entries_agree, match_index_entries, read
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
-from .prefix_crcs import crc32_of_rest, crc32c_of_rest
+from .prefix_crcs import append_crcs, crc32_of_rest, crc32c_of_rest
 from .records import decode_plain_batches, decode_records
 from .resume import resume_after
 from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
@@ -32,6 +32,7 @@ __all__ = [
     "Record",
     "RecordBuffer",
     "RecordIterator",
+    "append_crcs",
     "combine_batches",
     "crc32",
     "crc32_of_rest",

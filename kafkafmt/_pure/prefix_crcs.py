@@ -11,7 +11,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..constants import CRC_START, MAGIC_AT, MAGIC_V2
+from ..types import Buffer, IntArray
 from .crc import crc32, crc32c
+from .varint import view_of
 
 PREFIX_STEP = 1 << 12
 DIRECT_LENGTH = 1 << 14
@@ -76,6 +78,16 @@ def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
 
 def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
     return _of_rest(False, whole, prefix, size)
+
+
+def append_crcs(castagnoli: bool, buffer: Buffer, value: int, appended: int, ends: IntArray, crcs: IntArray) -> None:
+    view, start = view_of(buffer), 0
+    for i, (end, crc) in enumerate(zip(ends.tolist(), crcs.tolist(), strict=True)):
+        if not start <= end <= len(view):
+            raise ValueError(f"the end {end} is not between {start} and {len(view)}")
+        value = (crc32c if castagnoli else crc32)(view, value, start, end)
+        crcs[i] = _of_rest(castagnoli, value, crc, appended + end)
+        start = end
 
 
 def _of_rest(castagnoli: bool, whole: int, prefix: int, size: int) -> int:

@@ -50,6 +50,19 @@ def test_crc_of_rest_equals_the_crc_of_the_last_bytes(core: ModuleType, kind: st
     assert of_rest(crc(data[1000:]), crc(data[:1000]), size) == crc(data)
 
 
+@pytest.mark.parametrize("castagnoli", [True, False])
+def test_append_crcs_equals_the_crcs_of_the_joined_bytes(core: ModuleType, castagnoli: bool) -> None:
+    crc = crc32c.crc32c if castagnoli else zlib.crc32
+    chance = random.Random(7)
+    heads, between, data = [chance.randbytes(n) for n in (0, 1, 70, 9)], chance.randbytes(300), chance.randbytes(500)
+    ends, crcs = np.array([0, 40, 40, 500], np.int64), np.array([crc(head) for head in heads], np.int64)
+    core.append_crcs(castagnoli, data, crc(between), len(between), ends, crcs)
+    assert crcs.tolist() == [crc(head + between + data[:end]) for head, end in zip(heads, ends.tolist(), strict=True)]
+    for wrong in ([0, 40, 39, 41], [0, 1, 2, 501], [-1, 0, 0, 0]):
+        with pytest.raises(ValueError, match="end"):
+            core.append_crcs(castagnoli, data, 0, 0, np.array(wrong, np.int64), crcs)
+
+
 def test_crc_of_rest_rejects_a_negative_size(core: ModuleType) -> None:
     with pytest.raises(ValueError, match="-1"):
         core.crc32c_of_rest(0, 0, -1)

@@ -115,7 +115,7 @@ class BatchFinder:
         begin there has not been read yet.
         """
         window = self._scanned
-        if start + BATCH_HEADER_SIZE > window.end:
+        if min(start + OVERLAP, self.size) > window.end:
             self._around(window, start, min(max(2 * window.length, FIRST_WINDOW), LARGEST_WINDOW))
         self._from = self._to = start
         self._first = self._n_found = 0

@@ -6,8 +6,6 @@ position. One ends at the start of the byte range, and the other at its end.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import numpy.typing as npt
 
@@ -30,8 +28,6 @@ range is computed directly.
 """
 BLOCK = 1 << 18
 """Largest number of bytes that are read at once to fill a cache."""
-FEW = 8
-"""Minimum number of CRCs for which lookup tables save time. Fewer CRCs are computed one by one."""
 
 
 class _Prefixes:
@@ -121,39 +117,37 @@ class SpanCrcs:
         found: list[int] = []
         for castagnoli in (True, False):
             rows = np.flatnonzero((window[starts + MAGIC_AT] == MAGIC_V2) == castagnoli)
-            if not len(rows):
-                continue
-            stored = _int32(window, starts[rows] + (CRC_AT if castagnoli else LEGACY_CRC_AT)) & 0xFFFFFFFF
-            borders = np.flatnonzero(np.diff(ends[rows], prepend=-1, append=-1)).tolist()
-            for a, b in itertools.pairwise(borders):  # batches that end at the same position are checked together
-                end = int(ends[rows[a]])
-                moved = _append(castagnoli, crcs[rows[a:b]], self.span(castagnoli, window_end, end), end - window_end)
-                found += (starts[rows[a:b]][moved == stored[a:b]] + window_at).tolist()
+            if len(rows):
+                stored = _int32(window, starts[rows] + (CRC_AT if castagnoli else LEGACY_CRC_AT)) & 0xFFFFFFFF
+                valid = self._continued(castagnoli, crcs[rows], window_end, ends[rows]) == stored
+                found += (starts[rows][valid] + window_at).tolist()
         return sorted(found)
+
+    def _continued(self, castagnoli: bool, crcs: IntArray, start: int, ends: IntArray) -> IntArray:
+        """Return the CRCs of byte ranges of the file, up to the positions `ends`.
+
+        `crcs` contains the CRC of each byte range up to the position `start`. The array `ends` is sorted.
+        If the file has been truncated, the CRC is -1.
+        """
+        result = np.full(len(ends), -1, np.int64)
+        far = [*(np.flatnonzero(np.diff(ends) > STEP) + 1).tolist(), len(ends)]
+        i = 0
+        for stop in far:
+            while i < stop:
+                first = int(ends[i])
+                j = min(stop, int(np.searchsorted(ends, first + BLOCK, "right")))
+                value, data = self.span(castagnoli, start, first), self.view.read(first, int(ends[j - 1]) - first)
+                self.bytes_summed += len(data)
+                if first + len(data) >= ends[j - 1]:
+                    result[i:j] = crcs[i:j]
+                    core.append_crcs(castagnoli, data, value, first - start, ends[i:j] - first, result[i:j])
+                i = j
+        return result
 
 
 def crc_covers(position: int, magic: int) -> int:
     """Return the position of the first byte that is covered by the CRC of the batch at `position`."""
     return position + (CRC_START if magic == MAGIC_V2 else MAGIC_AT)
-
-
-def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Compute the CRCs of several byte strings after the same bytes have been appended to each of them.
-
-    `crcs` contains the CRC of each byte string without the appended bytes. The appended bytes have
-    the CRC `rest` and the length `size`.
-    """
-    append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
-    if len(crcs) < FEW:
-        return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)
-    # Each byte of the old CRC affects the new CRC independently, so each byte has its own lookup table.
-    result = np.full(len(crcs), rest, np.int64)
-    for shift in range(0, 32, 8):
-        table = np.zeros(256, np.int64)
-        for bit in range(8):
-            table[1 << bit : 2 << bit] = table[: 1 << bit] ^ append(0, 1 << (shift + bit), size)
-        result ^= table[crcs >> shift & 0xFF]
-    return result
 
 
 def _int32(window: npt.NDArray[np.uint8], positions: IntArray) -> IntArray:

@@ -300,3 +300,22 @@ def test_second_walk_finds_the_same_parts_as_the_first(tmp_path: Path) -> None:
         first, second = list(walker.walk()), list(walker.walk())
     assert len(first) > 50
     assert second == first
+
+
+def test_damage_with_implausible_lengths_is_searched_in_large_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each base sequence looks like the length of a message that ends later in the file."""
+    steps: list[int] = []
+    resume = Search.resume
+
+    def counting(self: Search, position: int, expected: int) -> tuple[int, bool]:
+        steps.append(position)
+        return resume(self, position, expected)
+
+    monkeypatch.setattr(Search, "resume", counting)
+    batches = [simple_batch([b"v"], i, producer_id=1, producer_epoch=0, base_sequence=300) for i in range(6000)]
+    data = b"".join(mutate(b, len(b) - 2, b"\xff") for b in batches)
+    log = open_log(tmp_path, data)
+    assert not log.plan(log.segments[0]).extents
+    assert 0 < len(steps) < 40
