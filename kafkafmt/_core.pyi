@@ -679,20 +679,24 @@ def end_transactions(
 def walk_transactions(
     rows: BatchTable,
     start: int,
+    places: IntArray,
     markers: dict[int, MarkerT],
     opened: dict[int, int],
     next_markers: dict[int, int],
-    suspended: Mapping[int, Sequence[object]],
+    awaited: set[int],
     last_markers: dict[int, int],
     aborted: Mapping[int, list[tuple[int, int]]],
-) -> int:
+    hidden: IntArray,
+) -> tuple[int, int]:
     """Follow transactions from the row `start` on. Stop at the first batch that the caller must process.
 
     The caller processes a batch in these cases:
 
     - Its offset is above the offset in `next_markers` for its producer.
     - It is a transactional control batch without a readable marker.
-    - It contains a marker, and `suspended` contains transactions of its producer.
+
+    Damaged bytes between the batches may contain markers. At such a place, the outcomes of all open
+    transactions become unknown.
 
     Parameters
     ----------
@@ -700,23 +704,37 @@ def walk_transactions(
         The batch headers, in offset order.
     start : int
         The row to begin with.
+    places : array of int64, shape (n, 2)
+        For each place at which damage may contain markers, the row of the batch after the damage,
+        and the first offset that may be missing. The array is sorted by row. Rows before `start` are
+        ignored.
     markers : dict of int to tuple
         The markers in the control batches, from `read_markers`.
     opened : dict of int to int
         The first offset of each open transaction, by producer id. It is updated.
     next_markers : dict of int to int
         The offset of the next marker of each producer, according to the transaction indexes.
-    suspended : mapping of int to sequence
-        The transactions of each producer whose outcome is unknown.
+    awaited : set of int
+        The producers that have a transaction with an unknown outcome and no later marker. It is
+        updated.
     last_markers : dict of int to int
         Receives the offset of the last marker of each producer.
     aborted : defaultdict of int to list of (int, int)
         Receives the first offset and the offset of the marker of each aborted transaction.
+    hidden : array of int64, shape (n, 4)
+        Receives two kinds of rows. Each row begins with a producer id. It needs a row for each item of
+        `opened` and for each batch.
+
+        - A transaction whose outcome has become unknown: its first offset, its last offset before
+          the damage, and NO_MARKER.
+        - The first later marker of a producer in `awaited`: the offset of the marker, the same offset
+          again, and the kind of the marker.
 
     Returns
     -------
-    int
+    (int, int)
         The row of the batch that the caller must process, or the number of rows if there is none.
+        The second number is the number of rows in `hidden`.
 
     Raises
     ------

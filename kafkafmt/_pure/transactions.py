@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heappop, heappush
 from typing import Any
 
@@ -16,10 +17,11 @@ from ..constants import (
     MAGIC_V2,
     MAX_SEQUENCE,
     MAX_VARLONG_BYTES,
+    NO_MARKER,
     NO_PRODUCER_ID,
     TRANSACTIONAL_BIT,
 )
-from ..types import BatchTable, Buffer, EntryT, MarkerT
+from ..types import BatchTable, Buffer, EntryT, IntArray, MarkerT
 from .runs import producer_fields, transactional_batches
 from .varint import raw_varint, view_of
 from .walk import as_int64, span, varint
@@ -140,32 +142,47 @@ def end_transactions(
 def walk_transactions(
     rows: BatchTable,
     start: int,
+    places: IntArray,
     markers: dict[int, MarkerT],
     opened: dict[int, int],
     next_markers: dict[int, int],
-    suspended: Any,
+    awaited: set[int],
     last_markers: dict[int, int],
     aborted: Any,
-) -> int:
+    hidden: IntArray,
+) -> tuple[int, int]:
+    found: list[tuple[int, int, int, int]] = []
+
+    def suspend(offset: int) -> None:
+        found.extend((producer_id, first, offset - 1, NO_MARKER) for producer_id, first in opened.items())
+        awaited.update(opened)
+        opened.clear()
+
+    waiting = deque((row, offset) for row, offset in places.tolist() if row >= start)
+    stop = len(rows)
     indexes = np.flatnonzero(rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT))
-    indexes = indexes[indexes >= start]
-    for i, (producer_id, _, base, _, _, _, attributes) in zip(
-        indexes.tolist(), transactional_batches(rows[start:]), strict=True
-    ):
-        if next_markers.get(producer_id, base) < base:
-            return int(i)
+    batches = transactional_batches(rows[start:])
+    for i, (producer_id, _, base, _, _, _, attributes) in zip(indexes[indexes >= start].tolist(), batches, strict=True):
+        while waiting and waiting[0][0] <= i:
+            suspend(waiting.popleft()[1])
+        marker = markers.get(base)
+        unreadable = attributes & CONTROL_BIT and attributes & TRANSACTIONAL_BIT and marker is None
+        if unreadable or next_markers.get(producer_id, base) < base:
+            stop = i
+            break
         if not attributes & CONTROL_BIT:
             opened.setdefault(producer_id, base)
-            continue
-        marker = markers.get(base)
-        if marker is None and attributes & TRANSACTIONAL_BIT:
-            return int(i)
-        if marker is None or marker[0] not in (CONTROL_ABORT, CONTROL_COMMIT):
-            continue
-        if suspended.get(producer_id):
-            return int(i)
-        first = opened.pop(producer_id, None)
-        last_markers[producer_id] = base
-        if marker[0] == CONTROL_ABORT and first is not None:
-            aborted[producer_id].append((first, base))
-    return len(rows)
+        elif marker is not None and marker[0] in (CONTROL_ABORT, CONTROL_COMMIT):
+            if producer_id in awaited:
+                awaited.remove(producer_id)
+                found.append((producer_id, base, base, marker[0]))
+            first = opened.pop(producer_id, None)
+            last_markers[producer_id] = base
+            if marker[0] == CONTROL_ABORT and first is not None:
+                aborted[producer_id].append((first, base))
+    while waiting and waiting[0][0] < stop:
+        suspend(waiting.popleft()[1])
+    if len(found) > len(hidden):
+        raise ValueError(f"`hidden` has {len(hidden)} rows, which are too few")
+    hidden[: len(found)] = np.array(found, np.int64).reshape(-1, 4)
+    return stop, len(found)

@@ -8,7 +8,7 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -378,7 +378,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
     return f"no record{'' if start is None and end is None else ' in that range'}: {', '.join(parts + more)}"
 
 
-def _report_undecided(directory: PartitionDir, transactions: Transactions, doubts: list[Doubt]) -> bool:
+def _report_undecided(directory: PartitionDir, transactions: Transactions, doubts: Sequence[Doubt]) -> bool:
     """Report records that read_committed omits because the outcome of their transaction is unknown.
 
     Return True if damage may have destroyed a transaction marker.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..log import Damage, PartitionLog, SegmentFile
@@ -68,7 +68,7 @@ class Work:
         return max(end, self.interval.low)
 
     @property
-    def doubts(self) -> list[Doubt]:
+    def doubts(self) -> Sequence[Doubt]:
         """Transactions with an unknown outcome that contain selected records."""
         if not self.interval.committed or not self.log.knows_transactions:
             return []

@@ -16,7 +16,7 @@ from random_tables import random_table
 from kafkafmt import _pure
 from kafkafmt.log.format.producers import Marker, marker_reader, read_markers
 from kafkafmt.log.format.snapshots import ProducerEntry
-from kafkafmt.types import BATCH_DTYPE, BatchTable
+from kafkafmt.types import BATCH_DTYPE, BatchTable, IntArray
 
 PRODUCERS = (-1, 3, 4, 2**40)
 
@@ -71,11 +71,11 @@ def test_both_cores_end_and_walk_transactions_alike(native: ModuleType, seed: in
     spans = {producer: (1, 2) for producer in PRODUCERS if chance.random() < 0.3}
     opened = {producer: 1 for producer in PRODUCERS if chance.random() < 0.3}
     following = {producer: chance.choice((3, 99)) for producer in PRODUCERS if chance.random() < 0.3}
-    suspended = {producer: ["a doubt"] for producer in PRODUCERS if chance.random() < 0.1}
+    awaited = {producer for producer in PRODUCERS if chance.random() < 0.3}
     states = []
     for core in (native, _pure):
         again, seen = Random(seed), []
-        own_spans, own_opened = dict(spans), dict(opened)
+        own_spans, own_opened, own_awaited = dict(spans), dict(opened), set(awaited)
         saved: dict[int, tuple[int, int] | None] = {}
         last: dict[int, int] = {}
         aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -83,10 +83,35 @@ def test_both_cores_end_and_walk_transactions_alike(native: ModuleType, seed: in
             table = producer_table(again)
             markers = random_markers(again, table)
             seen.append(core.end_transactions(table, markers, own_spans, saved))
-            start = again.randrange(len(table) + 1)
-            seen.append(core.walk_transactions(table, start, markers, own_opened, following, suspended, last, aborted))
-        states.append((seen, own_spans, saved, own_opened, last, aborted))
+            start, hidden = again.randrange(len(table) + 1), np.empty((len(own_opened) + len(table), 4), np.int64)
+            walked = (own_opened, following, own_awaited, last, aborted, hidden)
+            row, count = core.walk_transactions(table, start, random_places(again, table), markers, *walked)
+            seen.append((row, hidden[:count].tolist()))
+        states.append((seen, own_spans, saved, own_opened, own_awaited, last, aborted))
     assert states[0] == states[1]
+
+
+def random_places(chance: Random, table: BatchTable) -> IntArray:
+    rows = sorted(chance.choices(range(len(table)), k=chance.randrange(4))) if len(table) else []
+    return np.array([(row, chance.randrange(99)) for row in rows], np.int64).reshape(-1, 2)
+
+
+def test_damage_suspends_open_transactions_up_to_the_next_marker(core: ModuleType) -> None:
+    table = np.zeros(6, BATCH_DTYPE)
+    table["base_offset"], table["producer_id"] = (0, 1, 2, 5, 6, 7), (8, 9, 9, 8, 9, 9)
+    table["attributes"] = (0x10, 0x10, 0x30, 0x10, 0x30, 0x30)
+    markers = {2: Marker(1, 50, 6), 6: Marker(0, 51, 6), 7: Marker(1, 52, 6)}
+    opened: dict[int, int] = {}
+    awaited: set[int] = {9}
+    last: dict[int, int] = {}
+    hidden = np.empty((6, 4), np.int64)
+    places = np.array([(1, 1), (3, 3), (4, 6)], np.int64)
+    walked: tuple[Any, ...] = (opened, {}, awaited, last, defaultdict(list), hidden)
+    assert core.walk_transactions(table, 0, places, markers, *walked) == (6, 3)
+    assert hidden[:3].tolist() == [[8, 0, 0, -1], [9, 2, 2, 1], [8, 5, 5, -1]]
+    assert (opened, awaited, last) == ({}, {8}, {9: 7})
+    with pytest.raises(ValueError, match="too few"):
+        core.walk_transactions(table, 0, places, markers, {8: 0}, {}, set(), {}, defaultdict(list), hidden[:0])
 
 
 def control_batches(chance: Random) -> tuple[bytes, BatchTable]:
@@ -148,12 +173,13 @@ def test_an_ended_transaction_no_longer_limits_the_last_stable_offset(core: Modu
 @pytest.mark.parametrize("name", ["update_producers", "end_transactions", "walk_transactions"])
 def test_wrong_arguments_are_refused(native: ModuleType, name: str) -> None:
     table = np.zeros(1, BATCH_DTYPE)
+    hidden = np.empty((1, 4), np.int64)
     rest: dict[str, tuple[Any, ...]] = {
         "update_producers": ({}, {}, [], None, ProducerEntry),
         "end_transactions": ({}, {}),
-        "walk_transactions": ({}, {}, {}, {}, {}),
+        "walk_transactions": ({}, {}, set(), {}, {}, hidden),
     }
-    start = (0,) if name == "walk_transactions" else ()
+    start = (0, np.empty((0, 2), np.int64)) if name == "walk_transactions" else ()
     with pytest.raises(TypeError):
         getattr(native, name)(table, *start, None, *rest[name])
     with pytest.raises((TypeError, ValueError)):

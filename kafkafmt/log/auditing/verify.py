@@ -26,8 +26,9 @@ from ..reading.parts import UNKNOWN_COUNT, RunColumns
 from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
 from ..reading.read_limits import ReadLimits
-from ..reading.rows import Joined
+from ..reading.rows import Joined, Rows
 from ..reading.segment_tables import Scratch
+from ..reading.transactions import Doubts
 from .audit import PartitionAudit
 from .audit_timestamps import TimestampAudit
 from .reports import PartitionReport, VerifyReport
@@ -180,11 +181,7 @@ def verify_partition(
             progress(plan.size)
     first_pass.finish()
     found = _segment_gaps(log, plans) + (audit.findings() if audit else [])
-    for doubt in log.transactions.doubts:
-        whose = f"the transaction of producer {doubt.producer_id} that began at offset {doubt.first_offset}"
-        message = f"{doubt.hidden_by} may hide how {whose} ended"
-        found.append(Finding(doubt.file, "transaction_in_doubt", message))
-    found += audit.read_committed_findings() if audit else []
+    isolation = audit.read_committed_findings() if audit else []
     spans = Joined(part for _, part in sorted(damaged, key=itemgetter(0)))
     lost = _lost_records(spans, low)
     return PartitionReport(
@@ -200,8 +197,28 @@ def verify_partition(
         next_offset=log.next_offset,
         last_stable_offset=log.transactions.last_stable_offset,
         damaged=spans,
-        findings=Joined([*findings, found]),
+        findings=Joined([*findings, found, DoubtFindings(log.transactions.doubts), isolation]),
     )
+
+
+class DoubtFindings(Rows[Finding]):
+    """A sequence with a `Finding` object for each transaction whose outcome is unknown."""
+
+    def __init__(self, doubts: Doubts) -> None:
+        self._doubts = doubts
+
+    def __len__(self) -> int:
+        return len(self._doubts)
+
+    def _build(self, start: int, stop: int) -> list[Finding]:
+        message = "{} may hide how the transaction of producer {} that began at offset {} ended".format
+        return [
+            Finding(d.file, "transaction_in_doubt", message(d.hidden_by, d.producer_id, d.first_offset))
+            for d in self._doubts[start:stop]
+        ]
+
+    def _sliced(self, start: int, stop: int) -> DoubtFindings:
+        return DoubtFindings(self._doubts.at(slice(start, stop)))
 
 
 def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:

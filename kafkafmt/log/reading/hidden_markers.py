@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -81,11 +80,12 @@ class HidingPlaces:
         self._taken = 0
 
     @cached_property
-    def _places(self) -> tuple[list[int], list[int]]:
-        """Return two lists with an item for each place.
+    def _places(self) -> tuple[IntArray, IntArray]:
+        """Return two arrays.
 
-        The first list contains the first offset of the valid batches after the place, or NO_END if no valid
-        batch follows. The second list contains the first offset that may be missing.
+        The first array contains, for each place before valid batches, the first offset of these batches.
+        The second array contains, for each place, the first offset that may be missing. It can have one
+        more item, for damage at the end of the segment.
         """
         damaged, runs = self._events.damaged, self._events.extents.columns
         hides = np.flatnonzero(can_hide_markers(self._path, damaged))
@@ -94,15 +94,15 @@ class HidingPlaces:
         counts_before = np.concatenate(([0], counts[:-1]))
         places = np.flatnonzero(counts > counts_before)
         first = DamageColumns.of(damaged).first[hides[counts_before[places]]]
-        following = [*runs.first[places[places < len(runs)]].tolist(), NO_END]
-        return following[: len(places)], first.tolist()
+        return runs.first[places[places < len(runs)]], first
 
-    def take(self, offset: int) -> list[tuple[int, int]]:
+    def take(self, offset: int) -> tuple[IntArray, IntArray]:
         """Return the places before the batch at `offset` that earlier calls have not returned.
 
-        Each place is a pair: the first offset of the range of valid batches after the place, and the
-        first offset that may be missing.
+        Return two arrays: the first offset of the batches after each place, and the first offset that
+        may be missing. If `offset` is NO_END, the second array also contains the place at the end.
         """
         following, first = self._places
-        start, self._taken = self._taken, bisect_right(following, offset, self._taken)
-        return list(zip(following[start : self._taken], first[start : self._taken], strict=True))
+        start = self._taken
+        self._taken = len(first) if offset == NO_END else int(np.searchsorted(following, offset, "right"))
+        return following[start : self._taken], first[start : self._taken]

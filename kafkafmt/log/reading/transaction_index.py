@@ -10,7 +10,7 @@ import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...types import BatchTable, last_offset, last_offsets
+from ...types import BatchTable, IntArray, last_offset, last_offsets
 from ..format import file_view, files
 from ..format.index_entries import read_transaction_index
 from ..format.names import index_base_of
@@ -19,12 +19,14 @@ from .partition_dir import PartitionDir
 
 
 class IndexEntries:
-    """Entries of all transaction indexes of a partition.
+    """Entries of all transaction indexes of a partition, ordered by the offset of the abort marker.
+
+    Implausible entries are omitted.
 
     Attributes
     ----------
-    all : list of Aborted
-        All plausible entries, ordered by the offset of the abort marker.
+    producer_id, first, last, stable : array of int64
+        The fields of `Aborted` for each entry.
     next_markers : dict of int to int
         Maps a producer id to the marker offset of its first entry that `take` has not removed.
     unreadable : set of str
@@ -32,12 +34,12 @@ class IndexEntries:
     """
 
     def __init__(self, directory: PartitionDir) -> None:
-        self.all: list[Aborted] = []
         self.unreadable: set[str] = set()
         try:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
+        tables = [np.empty((4, 0), np.int64)]
         # The transaction indexes of segments whose `.log` file is missing are also read.
         for name in names:
             base = None if name in directory.ignored else index_base_of(name)
@@ -46,24 +48,35 @@ class IndexEntries:
             except StructureError:
                 self.unreadable.add(name)
                 continue
-            for version, *values in read_transaction_index(data).tolist() if data else ():
-                entry = Aborted(*values)
-                if (
-                    version == 0
-                    and entry.producer_id >= 0
-                    and 0 <= entry.first < entry.last < MAX_OFFSET
-                    and entry.last >= (base or 0)
-                ):
-                    self.all.append(entry)
-        self.all.sort(key=lambda e: e.last)
-        self._lasts = [e.last for e in self.all]
-        self._covered = np.zeros(len(self.all), bool)
+            if data:
+                tables.append(_plausible(read_transaction_index(data), base or 0))
+        entries = np.concatenate(tables, axis=1)
+        entries = entries[:, np.argsort(entries[2], kind="stable")]
+        self.producer_id: IntArray = entries[0]
+        self.first: IntArray = entries[1]
+        self.last: IntArray = entries[2]
+        self.stable: IntArray = entries[3]
+        self._lasts: list[int] = self.last.tolist()
+        self._covered = np.zeros(len(self), bool)
         self._waiting: dict[int, deque[int]] = defaultdict(deque)
-        """Maps a producer id to the indexes in `all` of its entries, in order. `take` removes them."""
+        """Maps a producer id to the indexes of its entries, in order. `take` removes them."""
         self.next_markers: dict[int, int] = {}
-        for i, entry in enumerate(self.all):
-            self._waiting[entry.producer_id].append(i)
-            self.next_markers.setdefault(entry.producer_id, entry.last)
+        for i, (producer_id, last) in enumerate(zip(self.producer_id.tolist(), self._lasts, strict=True)):
+            self._waiting[producer_id].append(i)
+            self.next_markers.setdefault(producer_id, last)
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    def at(self, rows: IntArray | slice) -> list[Aborted]:
+        """Return the entries with the given indexes."""
+        columns = (self.producer_id, self.first, self.last, self.stable)
+        return list(map(Aborted, *(column[rows].tolist() for column in columns)))
+
+    @property
+    def all(self) -> list[Aborted]:
+        """All entries. Each access creates a new list."""
+        return self.at(slice(None))
 
     def cover(self, table: BatchTable) -> None:
         """Mark all index entries whose marker offset is within the offset range of a batch in `table`.
@@ -90,9 +103,20 @@ class IndexEntries:
         while waiting and self._lasts[waiting[0]] < before:
             i = waiting.popleft()
             if not self._covered[i]:
-                yield self.all[i]
+                yield from self.at(slice(i, i + 1))
         if waiting:
             self.next_markers[producer_id] = self._lasts[waiting[0]]
         else:
             del self._waiting[producer_id]
             self.next_markers.pop(producer_id, None)
+
+
+def _plausible(entries: np.ndarray, base: int) -> IntArray:
+    """Return the producer ids, first offsets, marker offsets and last stable offsets of the plausible entries.
+
+    `base` is the base offset of the segment.
+    """
+    first, last = entries["first"], entries["last"]
+    plausible = (entries["version"] == 0) & (entries["producer_id"] >= 0) & (first >= 0)
+    plausible &= (first < last) & (last < MAX_OFFSET) & (last >= base)
+    return np.array([entries[name][plausible] for name in ("producer_id", "first", "last", "stable")], np.int64)

@@ -17,26 +17,18 @@ contain the marker. As in a broker, the transaction then ends at the marker offs
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..._backend import core
-from ...constants import (
-    CONTROL_ABORT,
-    CONTROL_BIT,
-    CONTROL_COMMIT,
-    NO_END,
-    TRANSACTIONAL_BIT,
-)
+from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...records import RecordReader
-from ...types import BatchTable, Buffer
+from ...types import BatchTable, Buffer, IntArray
 from ..format import files
-from ..format.packed import segment_name_of
-from ..format.producers import Aborted, Marker, marker_reader, read_markers
+from ..format.producers import Marker, marker_reader, read_markers
 from .damage_callbacks import EventDamage
 from .events import Events
 from .hidden_markers import HidingPlaces, can_hide_markers
@@ -44,8 +36,11 @@ from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
+from .suspended import Suspended, resolve
 from .transaction_index import IndexEntries
-from .transactions import Doubt, Transactions
+from .transactions import DAMAGE, Doubt, Transactions
+
+NO_PLACES: IntArray = np.empty((0, 2), np.int64)
 
 
 class Batches(Protocol):
@@ -123,10 +118,8 @@ class TransactionWalk(EventDamage):
         self.log = log
         self.found: Transactions = Transactions()
         self.reader: RecordReader = marker_reader(log.max_batch_bytes)
-        self.suspended: dict[int, list[Doubt]] = defaultdict(list)
-        self.last_marker: dict[int, int] = {}
-        self.next_kind: dict[Doubt, int] = {}
-        """For each suspended transaction, the kind of the next marker of its producer, if there is one."""
+        self._suspended = Suspended()
+        self._last_markers: dict[int, int] = {}
         self.entries: IndexEntries | None = None
         self._places: HidingPlaces | None = None
 
@@ -154,8 +147,9 @@ class TransactionWalk(EventDamage):
     def _suspend_before(self, offset: int, file: str) -> None:
         """Process the damage before the range of batches that begins at `offset`."""
         if self.found.open and self._places is not None:
-            for _, first in self._places.take(offset):
-                self._suspend(first, file)
+            _, first = self._places.take(offset)
+            if len(first):
+                self._suspend(int(first[0]), file)
 
     def gap(self, end: int, file: str) -> None:
         """Mark the outcomes of all open transactions as unknown, because a missing segment may contain their markers.
@@ -165,10 +159,10 @@ class TransactionWalk(EventDamage):
         """
         self._suspend(end, file, "a missing segment")
 
-    def _suspend(self, end: int, *why: str) -> None:
-        """Mark the outcomes of open transactions before `end` as unknown. `why` contains the last fields of a `Doubt`."""
+    def _suspend(self, end: int, file: str, hidden_by: str = DAMAGE) -> None:
+        """Mark the outcomes of open transactions before `end` as unknown. See `Doubt` for the other parameters."""
         for producer_id, first in self.found.open.items():
-            self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, *why))
+            self._suspended.add(producer_id, first, end - 1, (file, hidden_by))
         self.found.open.clear()
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
@@ -187,60 +181,35 @@ class TransactionWalk(EventDamage):
                 return
             self.entries = IndexEntries(self.log.directory)
         self.entries.cover(table)
-        start = 0
+        places = NO_PLACES
         if self._places is not None and len(table) and (self.found.open or attributes & TRANSACTIONAL_BIT):
             bases = table["base_offset"]
-            places = self._places.take(int(bases[-1]))
-            rows = np.searchsorted(bases, np.array([following for following, _ in places], np.int64)).tolist()
-            for row, (_, first) in zip(rows, places, strict=True):
-                if row > start:
-                    self._add_adjacent(self.entries, table[start:row], markers, file)
-                    start = row
-                self._suspend(first, file)
-        self._add_adjacent(self.entries, table[start:] if start else table, markers, file)
-
-    def _add_adjacent(self, entries: IndexEntries, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
-        """Add batches without damage between them that can contain a marker. `entries` already covers the batches."""
-        found = self.found
-        row = 0
+            following, first = self._places.take(int(bases[-1]))
+            places = np.column_stack((np.searchsorted(bases, following), first))
+        hidden, row = np.empty((len(self.found.open) + len(table), 4), np.int64), 0
         while True:
-            row = core.walk_transactions(
+            row, count = core.walk_transactions(
                 table,
                 row,
+                places,
                 markers,
-                found.open,
-                entries.next_markers,
-                self.suspended,
-                self.last_marker,
-                found.aborted,
+                self.found.open,
+                self.entries.next_markers,
+                self._suspended.awaited,
+                self._last_markers,
+                self.found.aborted,
+                hidden,
             )
+            self._suspended.extend(hidden[:count], (file, DAMAGE))
             if row == len(table):
                 return
-            self._add_batch(table[row : row + 1], markers, file)
-            row += 1
-
-    def _add_batch(self, row: BatchTable, markers: dict[int, Marker], file: str) -> None:
-        """Add one transactional batch or control batch."""
-        ((producer_id, _, base, _, _, _, attributes),) = core.transactional_batches(row)
-        assert self.entries is not None
-        if self.entries.next_markers.get(producer_id, base) < base:
-            self._end_without_marker(producer_id, base)
-        open_ = self.found.open
-        if not attributes & CONTROL_BIT:
-            open_.setdefault(producer_id, base)
-            return
-        kind = markers[base].kind if base in markers else None
-        if kind is None and attributes & TRANSACTIONAL_BIT:  # the marker cannot be decoded
-            self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
-        elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
-            first = open_.pop(producer_id, None)
-            self.last_marker[producer_id] = base
-            for doubt in reversed(self.suspended.get(producer_id, ())):
-                if doubt in self.next_kind:
-                    break
-                self.next_kind[doubt] = kind
-            if kind == CONTROL_ABORT and first is not None:
-                self.found.aborted[producer_id].append((first, base))
+            ((producer_id, _, base, _, _, _, _),) = core.transactional_batches(table[row : row + 1])
+            if self.entries.next_markers.get(producer_id, base) < base:
+                self._end_without_marker(producer_id, base)
+            else:  # the marker cannot be decoded
+                first_offset = self.found.open.pop(producer_id, base)
+                self._suspended.add(producer_id, first_offset, base, (file, DAMAGE))
+                row += 1
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
         """If a transaction index lists the producer's open transaction as aborted, treat it as aborted.
@@ -260,6 +229,16 @@ class TransactionWalk(EventDamage):
         """Mark open transactions as aborted if a transaction index lists them, although their markers are missing."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
+
+    def resolve(self) -> None:
+        """Find the outcomes of transactions whose markers may be damaged or missing, and sort the aborted transactions."""
+        suspended, self._suspended = self._suspended, Suspended()
+        if len(suspended):
+            directory = self.log.directory
+            index = IndexEntries(directory) if self.entries is None else self.entries
+            resolve(suspended, self.found, self._last_markers, directory, index)
+        for spans in self.found.aborted.values():
+            spans.sort()
 
 
 def find_transactions(log: ReadableLog) -> Transactions:
@@ -287,24 +266,18 @@ def settle(walk: TransactionWalk) -> Transactions:
     found = walk.found
     walk.finish()
     found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
-    _ask_indexes(walk.log, walk)
-    for spans in found.aborted.values():
-        spans.sort()
+    walk.resolve()
     return found
 
 
-def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
+def settle_hidden(walk: TransactionWalk) -> Sequence[Doubt]:
     """Find the outcomes of transactions whose markers may be damaged or missing.
 
     Return the transactions whose outcome remains unknown. Only transactions in the batches that
     have been added to `walk` are considered. More batches can be added afterwards.
     """
     known = len(walk.found.doubts)
-    _ask_indexes(walk.log, walk)
-    walk.suspended.clear()
-    walk.next_kind.clear()
-    for spans in walk.found.aborted.values():
-        spans.sort()
+    walk.resolve()
     return walk.found.doubts[known:]
 
 
@@ -327,54 +300,3 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
 def _order(segment: SegmentFile) -> tuple[bool, int, str]:
     """Return the key by which the segments of a log are sorted."""
     return segment.base_offset is None, segment.base_offset or 0, segment.name
-
-
-def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
-    """Use the transaction indexes to find the outcomes of transactions that have a damaged or missing marker.
-
-    - Aborted: a transaction index lists the transaction.
-    - Committed: no transaction index lists the transaction, although the transaction has ended. It
-      has ended if its producer wrote a later marker, or if a later index entry contains a last
-      stable offset above the first offset of the transaction.
-    - Unknown: all other cases.
-    """
-    if not walk.suspended:
-        return
-    found = walk.found
-    index = walk.entries or IndexEntries(log.directory)
-    entries = index.all
-    named = {(e.producer_id, e.last) for e in entries}
-    by_producer: dict[int, list[Aborted]] = defaultdict(list)
-    for entry in entries:
-        by_producer[entry.producer_id].append(entry)
-    lasts = [entry.last for entry in entries]
-    stable = list(itertools.accumulate((e.stable for e in reversed(entries)), max))[::-1]
-    marked = {(producer_id, last) for producer_id, spans in found.aborted.items() for _, last in spans}
-    complete = marked <= named
-    confirmed = (e.stable if (e.producer_id, e.last) in marked else -1 for e in reversed(entries))
-    confirmed_stable = list(itertools.accumulate(confirmed, max))[::-1]
-    indexed: dict[str, bool] = {}
-    """Maps the name of a segment to whether its transaction index can be read."""
-    for producer_id, doubts in walk.suspended.items():
-        own = by_producer[producer_id]
-        own_lasts = [entry.last for entry in own]
-        for doubt in doubts:
-            first = doubt.first_offset
-            at = bisect_left(own_lasts, first)
-            later = bisect_right(lasts, doubt.last_offset)
-            ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (
-                later < len(entries) and stable[later] > first
-            )
-            if doubt.file not in indexed:
-                path = (log.directory.path / (segment_name_of(doubt.file) or doubt.file)).with_suffix(".txnindex")
-                indexed[doubt.file] = path.name not in index.unreadable and files.file_size(path) is not None
-            if at < len(own) and own[at].first <= first:
-                found.aborted[producer_id].append((first, min(doubt.last_offset, own[at].last)))
-                found.unmarked.append(own[at])
-            elif not complete or not indexed[doubt.file] or not ended or doubt.hidden_by != "damage":
-                found.aborted[producer_id].append((first, doubt.last_offset))
-                found.doubts.append(doubt)
-            elif walk.next_kind.get(doubt) == CONTROL_ABORT or (
-                doubt not in walk.next_kind and later < len(entries) and confirmed_stable[later] > first
-            ):
-                found.committed_unmarked.append(doubt)

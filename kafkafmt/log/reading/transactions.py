@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...constants import (
     CONTROL_BIT,
@@ -17,8 +18,13 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError
 from ...text import offset_range
-from ...types import BatchTable
+from ...types import BatchTable, IntArray
 from ..format.producers import Aborted
+from .rows import Rows
+
+DAMAGE = "damage"
+Cause = tuple[str, str]
+"""The attributes `file` and `hidden_by` of a `Doubt`."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +49,73 @@ class Doubt:
     first_offset: int
     last_offset: int
     file: str
-    hidden_by: str = "damage"
+    hidden_by: str = DAMAGE
 
     @property
     def message(self) -> str:
         """A message for the user that describes the transaction and its omitted records."""
         span = f"its records at {offset_range(self.first_offset, self.last_offset)} are omitted"
         return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
+
+
+class Doubts(Rows[Doubt]):
+    """A sequence of `Doubt` objects, stored as arrays. Each object is created when it is accessed.
+
+    Attributes
+    ----------
+    producer_id, first, last : array of int64
+        Producer id, first offset and last offset of each transaction.
+    cause : array of int64
+        Index in `causes` for each transaction.
+    causes : list of (str, str)
+        Why markers may be missing.
+    """
+
+    def __init__(
+        self, producer_id: IntArray, first: IntArray, last: IntArray, cause: IntArray, causes: list[Cause]
+    ) -> None:
+        self.producer_id: IntArray = producer_id
+        self.first: IntArray = first
+        self.last: IntArray = last
+        self.cause: IntArray = cause
+        self.causes: list[Cause] = causes
+
+    @classmethod
+    def none(cls) -> Doubts:
+        """Return an empty sequence."""
+        empty = np.empty(0, np.int64)
+        return cls(empty, empty, empty, empty, [])
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def at(self, rows: IntArray | slice | npt.NDArray[np.bool_]) -> Doubts:
+        """Return a sequence with only the given rows."""
+        return Doubts(self.producer_id[rows], self.first[rows], self.last[rows], self.cause[rows], self.causes)
+
+    def joined(self, others: Doubts) -> Doubts:
+        """Return a sequence of all items of this sequence and of `others`."""
+        return Doubts(
+            np.concatenate((self.producer_id, others.producer_id)),
+            np.concatenate((self.first, others.first)),
+            np.concatenate((self.last, others.last)),
+            np.concatenate((self.cause, others.cause + len(self.causes))),
+            [*self.causes, *others.causes],
+        )
+
+    def without(self, others: Doubts) -> Doubts:
+        """Return a sequence of the items that are not in `others`."""
+        known = set(others)
+        return self.at(np.array([doubt not in known for doubt in self], bool))
+
+    def _build(self, start: int, stop: int) -> list[Doubt]:
+        rows = slice(start, stop)
+        causes = [self.causes[i] for i in self.cause[rows].tolist()]
+        columns = (self.producer_id[rows].tolist(), self.first[rows].tolist(), self.last[rows].tolist())
+        return [Doubt(*fields, *cause) for *fields, cause in zip(*columns, causes, strict=True)]
+
+    def _sliced(self, start: int, stop: int) -> Doubts:
+        return self.at(slice(start, stop))
 
 
 class TransactionInDoubtError(KafkaFormatError):
@@ -92,13 +158,13 @@ class Transactions:
         transactions.
     open : dict of int
         Maps a producer id to the first offset of its open transaction.
-    doubts : list of Doubt
+    doubts : Doubts
         Transactions whose outcome is unknown.
     last_stable_offset : int
         The last stable offset. With read_committed, only records below this offset are read.
     unmarked : list of Aborted
         Transaction index entries whose abort markers are missing in the log.
-    committed_unmarked : list of Doubt
+    committed_unmarked : Doubts
         Committed transactions whose commit markers are damaged. Without the marker, a broker treats
         such a transaction as open, or as aborted if an abort marker of the producer follows. A
         transaction is omitted if the next marker of its producer is a commit marker, or if only
@@ -107,10 +173,10 @@ class Transactions:
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     open: dict[int, int] = field(default_factory=dict)
-    doubts: list[Doubt] = field(default_factory=list)
+    doubts: Doubts = field(default_factory=Doubts.none)
     last_stable_offset: int = 0
     unmarked: list[Aborted] = field(default_factory=list)
-    committed_unmarked: list[Doubt] = field(default_factory=list)
+    committed_unmarked: Doubts = field(default_factory=Doubts.none)
 
     @property
     def undecided(self) -> str:
@@ -137,7 +203,7 @@ class Transactions:
             for producer, spans in self.aborted.items()
             if (kept := [span for span in spans if span[0] <= last and span[1] >= first])
         }
-        doubts = [d for d in self.doubts if d.first_offset <= last and d.last_offset >= first]
+        doubts = self.doubts.at((self.doubts.first <= last) & (self.doubts.last >= first))
         return Transactions(aborted, self.open, doubts, self.last_stable_offset)
 
     def committed(self, table: BatchTable) -> np.ndarray:

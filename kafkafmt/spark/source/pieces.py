@@ -186,8 +186,7 @@ class Piece:
             """Find the transactions of the whole segment, because the index contradicts the batches."""
             segment_end = whole_segment(self.segment, 0).end.upto + 1
             found = self._find_transactions(log, 0, segment_end, limits, confirmed_only, shared)
-            known = set(log.transactions.doubts)
-            found.doubts = [doubt for doubt in found.doubts if doubt not in known]
+            found.doubts = found.doubts.without(log.transactions.doubts)
             log.transactions.aborted, log.transactions.open = found.aborted, found.open
             report(found)
 

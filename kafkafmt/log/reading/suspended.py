@@ -1,0 +1,185 @@
+"""Collect the transactions whose markers damage may hide, and find their outcomes with the transaction indexes.
+
+Damage can hide the markers of a hundred thousand transactions. Therefore, the transactions are
+stored as rows of an array.
+"""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ...constants import CONTROL_ABORT, NO_MARKER
+from ...types import IntArray
+from ..format import files
+from ..format.packed import segment_name_of
+from .partition_dir import PartitionDir
+from .transaction_index import IndexEntries
+from .transactions import DAMAGE, Cause, Doubts, Transactions
+
+
+@dataclass
+class Suspended:
+    """Transactions with an unknown outcome, and the next marker of each of their producers.
+
+    Attributes
+    ----------
+    awaited : set of int
+        The producers that have a transaction with an unknown outcome and no later marker.
+    """
+
+    awaited: set[int] = field(default_factory=set)
+    _rows: array[int] = field(default_factory=lambda: array("q"))
+    """The rows of the array `hidden` of `core.walk_transactions`."""
+    _causes: list[Cause] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=list)
+    """For each item of `_causes`, the number of the first row with this cause."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._rows) // 4
+
+    def add(self, producer_id: int, first: int, last: int, cause: Cause) -> None:
+        """Add a transaction with records at the offsets from `first` to `last`."""
+        self._begin(cause)
+        self._rows.extend((producer_id, first, last, NO_MARKER))
+        self.awaited.add(producer_id)
+
+    def extend(self, hidden: IntArray, cause: Cause) -> None:
+        """Add rows that `core.walk_transactions` has written."""
+        if len(hidden):
+            self._begin(cause)
+            self._rows.frombytes(hidden.tobytes())
+
+    def _begin(self, cause: Cause) -> None:
+        if not self._causes or self._causes[-1] != cause:
+            self._causes.append(cause)
+            self._starts.append(len(self))
+
+    def doubts(self) -> tuple[Doubts, IntArray]:
+        """Return the transactions, and the kind of the next marker of each transaction's producer.
+
+        The transactions are grouped by producer. If no marker follows, the kind is NO_MARKER.
+        """
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, 4)
+        cause = np.repeat(np.arange(len(self._starts)), np.diff(self._starts, append=len(rows)))
+        _, begins, group = np.unique(rows[:, 0], return_index=True, return_inverse=True)
+        order = np.argsort(begins[group], kind="stable")
+        rows, cause = rows[order], cause[order]
+        doubtful = rows[:, 3] == NO_MARKER
+        kinds = np.append(rows[:, 3], NO_MARKER)[_next_in_group(~doubtful, rows[:, 0])]
+        producer_id, first, last, _ = rows[doubtful].T
+        return Doubts(producer_id, first, last, cause[doubtful], self._causes), kinds[doubtful]
+
+
+def resolve(
+    suspended: Suspended,
+    found: Transactions,
+    last_markers: Mapping[int, int],
+    directory: PartitionDir,
+    index: IndexEntries,
+) -> None:
+    """Find the outcomes of transactions that have a damaged or missing marker, and add the outcomes to `found`.
+
+    - Aborted: a transaction index lists the transaction.
+    - Committed: no transaction index lists the transaction, although the transaction has ended. It
+      has ended if its producer wrote a later marker, or if a later index entry contains a last
+      stable offset above the first offset of the transaction.
+    - Unknown: all other cases.
+
+    Parameters
+    ----------
+    suspended : Suspended
+        The transactions.
+    found : Transactions
+        The outcomes of other transactions.
+    last_markers : mapping of int to int
+        The offset of the last marker of each producer.
+    directory : PartitionDir
+        The partition.
+    index : IndexEntries
+        The entries of the transaction indexes of the partition.
+    """
+    doubts, next_kinds = suspended.doubts()
+    named = list(zip(index.producer_id.tolist(), index.last.tolist(), strict=True))
+    marked = {(producer_id, last) for producer_id, spans in found.aborted.items() for _, last in spans}
+    own = _entry_of(doubts, index)
+    exists = own < len(index)
+    listed = exists & (np.append(index.first, 0)[own] <= doubts.first)
+    later = np.searchsorted(index.last, doubts.last, "right")
+    ended = (_last_markers(doubts, last_markers) > doubts.last) | (_highest_from(index.stable)[later] > doubts.first)
+    provable = np.array([_is_provable(cause, directory, index) for cause in doubts.causes], bool)[doubts.cause]
+    unknown = ~listed & ~(ended & provable & marked.issubset(named))
+    confirmed = np.where(np.array([pair in marked for pair in named], bool), index.stable, -1)
+    next_aborts = next_kinds == CONTROL_ABORT
+    next_aborts |= (next_kinds == NO_MARKER) & (_highest_from(confirmed)[later] > doubts.first)
+    last = np.where(listed, np.minimum(doubts.last, np.append(index.last, 0)[own]), doubts.last)
+    _omit(found, doubts.producer_id, doubts.first, last, listed | unknown)
+    found.unmarked += index.at(own[listed])
+    found.doubts = found.doubts.joined(doubts.at(unknown))
+    found.committed_unmarked = found.committed_unmarked.joined(doubts.at(~listed & ~unknown & next_aborts))
+
+
+def _next_in_group(mask: npt.NDArray[np.bool_], group: IntArray) -> IntArray:
+    """Return the index of the next True in `mask` for each item, if it is in the same group, else the length of `mask`.
+
+    The items of a group are adjacent in the array `group`. If an item is True, the result is its own index.
+    """
+    indexes = np.where(mask, np.arange(len(mask)), len(mask))
+    following = np.minimum.accumulate(indexes[::-1])[::-1]
+    inside = np.append(group, 0)[following] == group
+    return np.where(inside, following, len(mask))
+
+
+def _entry_of(doubts: Doubts, index: IndexEntries) -> IntArray:
+    """Return the first index entry of each transaction's producer whose marker is not before the transaction.
+
+    The result contains indexes of entries. It contains the number of entries if no entry is found.
+    """
+    n = len(doubts)
+    producers = np.concatenate((doubts.producer_id, index.producer_id))
+    order = np.lexsort((np.concatenate((doubts.first, index.last)), producers))
+    following = _next_in_group(order >= n, producers[order])
+    found = np.empty(len(order), np.int64)
+    found[order] = np.append(order, n + len(index))[following] - n
+    return found[:n]
+
+
+def _highest_from(stable: IntArray) -> IntArray:
+    """Return the largest last stable offset from each index entry on. After the last entry, it is -1."""
+    return np.append(np.maximum.accumulate(stable[::-1])[::-1], -1)
+
+
+def _last_markers(doubts: Doubts, last_markers: Mapping[int, int]) -> IntArray:
+    """Return the offset of the last marker of each transaction's producer, or -1 if the producer has no marker."""
+    producers, group = np.unique(doubts.producer_id, return_inverse=True)
+    offsets = np.array([last_markers.get(producer_id, -1) for producer_id in producers.tolist()], np.int64)
+    found: IntArray = offsets[group]
+    return found
+
+
+def _is_provable(cause: Cause, directory: PartitionDir, index: IndexEntries) -> bool:
+    """Return whether a transaction that is not in the transaction indexes can be committed.
+
+    If the transaction index of the damaged segment cannot be read, or a segment is missing, the list
+    of aborted transactions may be incomplete.
+    """
+    file, hidden_by = cause
+    path = (directory.path / (segment_name_of(file) or file)).with_suffix(".txnindex")
+    return hidden_by == DAMAGE and path.name not in index.unreadable and files.file_size(path) is not None
+
+
+def _omit(
+    found: Transactions, producer_id: IntArray, first: IntArray, last: IntArray, mask: npt.NDArray[np.bool_]
+) -> None:
+    """Add the transactions that `mask` selects to the aborted transactions. Transactions are grouped by producer."""
+    producers = producer_id[mask]
+    spans = list(zip(first[mask].tolist(), last[mask].tolist(), strict=True))
+    starts = np.flatnonzero(np.diff(producers, prepend=~producers[:1])).tolist()
+    for start, stop in itertools.pairwise([*starts, len(spans)]):
+        found.aborted[int(producers[start])] += spans[start:stop]
