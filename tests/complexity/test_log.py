@@ -26,7 +26,7 @@ from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
-from kafkafmt.log.reading import snapshot_files
+from kafkafmt.log.reading import segment_tables, snapshot_files
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_max_timestamp
 from kafkafmt.log.reading.read_limits import ReadLimits
@@ -171,6 +171,21 @@ def test_verify_grows_linearly_with_contradicting_spans(write: Callable[..., Pat
         return verify(folder)
 
     grows_linearly(20, work)
+
+
+def test_verify_grows_linearly_with_copies_of_batches(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After all batches of the segment, the segment contains all of them again."""
+    monkeypatch.setattr(segment_tables, "BUFFER_BYTES", 1024)
+
+    def work(n: int) -> Counter[str]:
+        parts = [simple_batch([b"v"], i) for i in range(n)]
+        folder = write([(0, b"".join(parts * 2))])
+        assert len(verify_partition(log_of(folder))["findings"]) == n
+        return verify(folder)
+
+    grows_linearly(40, work)
 
 
 def test_verify_grows_linearly_with_undecodable_batches(write: Callable[..., Path]) -> None:

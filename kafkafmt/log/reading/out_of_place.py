@@ -4,25 +4,31 @@ The offsets of a batch contradict those of another batch if they overlap, or if 
 the higher offsets first. A contradicting batch is read if it contains exactly the offsets that are
 missing between two other batches. If it is an identical copy of another batch, it is omitted. In
 all other cases, it is reported as damage.
+
+A segment can contain a million such batches, so all of them are handled together, as arrays.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ...types import IntArray
+from .batches_of_ranges import batches_of
+from .copies import Copies
 from .models import Finding
-from .neighbours import Neighbours
+from .part_builder import NO_RUNS, columns_of
 from .partition_dir import SegmentFile
 from .parts import Extents, Run, RunColumns
-from .rows import Joined, Rows, field_setters, objects_of
+from .rows import Rows, field_setters, objects_of
 from .segment_walker import Walker
 
 _FINDING_SETTERS = field_setters(Finding)
+_MOVED = "the batch is out of place in the file; it is delivered where its offsets fit"
+_COPY = "the batch is an identical copy of another batch; it is delivered once"
 
 
 @dataclass
@@ -39,18 +45,41 @@ class Placed:
     moved : tuple of two arrays of int64
         First and last offsets of the ranges of batches that are out of place in the file, and are
         nevertheless read.
-    contradicting : list of (int, Run)
-        Ranges of batches that are reported as damage, in file order. The integer is the index of
-        the range, or of the original range before it was divided, among all ranges of the segment.
-    omitted : list of Run
+    contradicting : RunColumns
+        Ranges of batches that are reported as damage, in file order.
+    contradicting_in : array of int64
+        For each range in `contradicting`, the index of the range, or of the original range before
+        it was divided, among all ranges of the segment.
+    omitted : sequence of Run
         Ranges of valid batches that are not read, because they are copies or contradict other batches.
     """
 
     extents: Sequence[Run]
     findings: Sequence[Finding]
     moved: tuple[IntArray, IntArray]
-    contradicting: list[tuple[int, Run]]
-    omitted: list[Run]
+    contradicting: RunColumns
+    contradicting_in: IntArray
+    omitted: Sequence[Run]
+
+
+@dataclass
+class _Rejected:
+    """Ranges of valid batches that are not read in file order.
+
+    Attributes
+    ----------
+    runs : RunColumns
+        The ranges, in file order.
+    origin : array of int64
+        For each range, the index of the original range among all ranges of the segment. If an
+        original range was divided, several items have its index.
+    """
+
+    runs: RunColumns
+    origin: IntArray
+
+    def at(self, rows: IntArray | npt.NDArray[np.bool_]) -> _Rejected:
+        return _Rejected(self.runs.at(rows), self.origin[rows])
 
 
 def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArray, lower: int) -> Placed:
@@ -63,74 +92,74 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
     remaining[chosen] = False
     fills, order = _fill_gaps(runs, chosen, np.flatnonzero(remaining), lower)
     remaining[fills] = False
-    moved: list[Run] = []
-    contradicting: list[tuple[int, Run]] = []
-    found: list[tuple[int, Finding]] = []
-    copies: list[Run] = []
-    neighbours, around = Neighbours(segment), _Delivered(runs.at(order))
-    others = np.flatnonzero(remaining)
-    for i, run in zip(others.tolist(), runs.at(others).objects(), strict=True):
-        for piece in [run] if run.batches == 1 or around.gap_for(run, lower) else _pieces(walker, run):
-            if _repeats(walker, piece, around) or neighbours.hold(walker, piece):
-                found.append((i, _duplicate(segment.name, piece)))
-                copies.append(piece)
-            elif around.gap_for(piece, lower):
-                moved.append(piece)
-                around.insert(piece)
-                found.append((i, OutOfPlace(segment.name, RunColumns.of([piece]))[0]))
-            else:
-                contradicting.append((i, piece))
-    inserted = RunColumns.of(moved)
-    offsets = np.concatenate((runs.first[fills], inserted.first)), np.concatenate((runs.last[fills], inserted.last))
-    omitted = [*copies, *(piece for _, piece in contradicting)]
-    findings = _in_file_order(segment.name, runs, fills, found)
-    return Placed(around.extents, findings, offsets, contradicting, omitted)
+    accepted = runs.at(order)
+    rejected, moved = _move(walker, runs, np.flatnonzero(remaining), accepted, lower)
+    inserted = rejected.runs.at(moved)
+    delivered = _joined(accepted, inserted)
+    by_offset = np.argsort(delivered.first, kind="stable")
+    delivered = delivered.at(by_offset)
+    # A batch is compared only with the accepted batches, and with batches before it that were moved.
+    number = np.concatenate((np.full(len(accepted), -1), np.flatnonzero(moved)))[by_offset]
+    around = np.searchsorted(delivered.first, rejected.runs.first, "right") - 1
+    inside = ~moved & (around >= 0)
+    inside[inside] = number[around[inside]] < np.flatnonzero(inside)
+    inside[inside] = rejected.runs.last[inside] <= delivered.last[around[inside]]
+    copies = Copies(segment, walker, rejected.runs)
+    copied = copies.within(inside, delivered, around)
+    copied |= copies.in_adjacent_segments(~moved & ~copied)
+    contradicting = rejected.at(~moved & ~copied)
+    return Placed(
+        Extents(delivered),
+        _findings(segment.name, runs, fills, rejected, moved, copied),
+        (np.concatenate((runs.first[fills], inserted.first)), np.concatenate((runs.last[fills], inserted.last))),
+        contradicting.runs,
+        contradicting.origin,
+        Extents(_joined(rejected.runs.at(copied), contradicting.runs)),
+    )
 
 
-class OutOfPlace(Rows[Finding]):
-    """A sequence with a `Finding` object for each range of batches that is out of place in the file."""
+class Placements(Rows[Finding]):
+    """A sequence with a `Finding` object for each range of batches that is out of place in the file, or is a copy.
 
-    def __init__(self, file: str, runs: RunColumns) -> None:
+    `copy` is True for each range that is a copy.
+    """
+
+    def __init__(self, file: str, runs: RunColumns, copy: npt.NDArray[np.bool_]) -> None:
         self._file = file
         self._runs = runs
+        self._copy = copy
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def _build(self, start: int, stop: int) -> list[Finding]:
-        runs = self._runs.at(slice(start, stop))
-        message = "offsets {} to {} at position {}: the batch is out of place in the file; it is delivered where its offsets fit".format
-        messages = list(map(message, runs.first.tolist(), runs.last.tolist(), runs.position.tolist()))
-        n = len(messages)
-        return objects_of(Finding, _FINDING_SETTERS, [self._file] * n, ["batch_out_of_place"] * n, messages)
+        runs, copy = self._runs.at(slice(start, stop)), self._copy[start:stop].tolist()
+        message = "offsets {} to {} at position {}: {}".format
+        reasons = [_COPY if c else _MOVED for c in copy]
+        messages = list(map(message, runs.first.tolist(), runs.last.tolist(), runs.position.tolist(), reasons))
+        codes = ["duplicate_batch" if c else "batch_out_of_place" for c in copy]
+        return objects_of(Finding, _FINDING_SETTERS, [self._file] * len(copy), codes, messages)
 
-    def _sliced(self, start: int, stop: int) -> OutOfPlace:
-        return OutOfPlace(self._file, self._runs.at(slice(start, stop)))
+    def _sliced(self, start: int, stop: int) -> Placements:
+        return Placements(self._file, self._runs.at(slice(start, stop)), self._copy[start:stop])
 
 
-def _in_file_order(
-    file: str, runs: RunColumns, fills: IntArray, others: list[tuple[int, Finding]]
-) -> Sequence[Finding]:
-    """Merge reports in file order: one report for each range in `fills`, and the given reports in `others`.
+def _findings(
+    file: str,
+    runs: RunColumns,
+    fills: IntArray,
+    rejected: _Rejected,
+    moved: npt.NDArray[np.bool_],
+    copied: npt.NDArray[np.bool_],
+) -> Placements:
+    """Return a report for each range that fills a gap, was moved or is a copy. The reports are in file order.
 
-    `fills` is an array of indexes into `runs`, the ranges of valid batches. Each item of `others`
-    is a tuple of an index into `runs` and the report about that range.
+    `fills` contains indexes into `runs`. `moved` and `copied` are masks of the ranges in `rejected`.
     """
-    parts: list[Sequence[Finding]] = []
-    start = 0
-    together: list[Finding] = []
-    for cut, (_, finding) in zip(np.searchsorted(fills, [i for i, _ in others]).tolist(), others, strict=True):
-        if cut > start:
-            parts += [together, OutOfPlace(file, runs.at(fills[start:cut]))]
-            start, together = cut, []
-        together.append(finding)
-    return Joined([*parts, together, OutOfPlace(file, runs.at(fills[start:]))])
-
-
-def _duplicate(file: str, run: Run) -> Finding:
-    what = "the batch is an identical copy of another batch; it is delivered once"
-    message = f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}"
-    return Finding(file, "duplicate_batch", message)
+    reported = rejected.at(moved | copied)
+    order = np.argsort(np.concatenate((fills, reported.origin)), kind="stable")
+    copy = np.concatenate((np.zeros(len(fills), bool), copied[moved | copied]))
+    return Placements(file, _joined(runs.at(fills), reported.runs).at(order), copy[order])
 
 
 def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
@@ -146,11 +175,8 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
     if not len(chosen) or not len(others):
         return none, chosen
     first, last = runs.first[others], runs.last[others]
-    gap = np.searchsorted(runs.first[chosen], first, "right")
-    start = np.concatenate(([lower], runs.last[chosen] + 1))[gap]
-    after = runs.first[chosen][np.minimum(gap, len(chosen) - 1)]
-    fits = (gap < len(chosen)) & (first == start) & (first <= last) & (last == after - 1)
-    at = np.flatnonzero(fits)
+    gap = _gaps_for(runs.at(others), runs.at(chosen), lower)
+    at = np.flatnonzero(gap >= 0)
     at = at[np.unique(gap[at], return_index=True)[1]]
     rest = np.ones(len(others), bool)
     rest[at] = False
@@ -164,126 +190,68 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
     return fills, both[np.argsort(runs.first[both], kind="stable")]
 
 
-def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """Divide a range of rejected batches into single batches."""
-    if run.batches == 1:
-        return [run]
-    pieces = []
-    for start, _, rows, _ in walker.tables(run.position, run.end):
-        for i in range(len(rows)):
-            pieces += walker.runs(rows[i : i + 1], start)
-    return pieces
+def _gaps_for(runs: RunColumns, accepted: RunColumns, lower: int) -> IntArray:
+    """Return the index of the gap that the offsets of each range exactly fill, or -1 if there is no such gap.
 
-
-class _Delivered:
-    """Ranges of the valid batches to read, sorted by offset. Further ranges can be inserted."""
-
-    def __init__(self, runs: RunColumns) -> None:
-        self._runs = runs
-        self._firsts: list[int] = runs.first.tolist()
-        self._lasts: list[int] = runs.last.tolist()
-        self._inserted = _Around([])
-
-    @property
-    def extents(self) -> Extents:
-        """All ranges of batches to read, sorted by offset. They include the ranges that were added with `insert`."""
-        inserted = self._inserted.extents
-        if not inserted:
-            return Extents(self._runs)
-        columns = (vars(self._runs).values(), vars(RunColumns.of(inserted)).values())
-        runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
-        return Extents(runs.at(np.argsort(runs.first, kind="stable")))
-
-    def containing(self, piece: Run) -> Run | None:
-        """Return the range of batches that contains the offsets of `piece`, or None if there is none."""
-        at = bisect_right(self._firsts, piece.first_offset)
-        inserted, _ = self._inserted.before(piece)
-        if at and (inserted is None or inserted.first_offset < self._firsts[at - 1]):
-            return Extents(self._runs)[at - 1] if piece.last_offset <= self._lasts[at - 1] else None
-        return inserted if inserted is not None and piece.last_offset <= inserted.last_offset else None
-
-    def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the offsets of `piece` exactly fill the gap between two adjacent ranges of batches."""
-        at = bisect_right(self._firsts, piece.first_offset)
-        before, after = self._inserted.before(piece)
-        start, end = lower, None if after is None else after.first_offset
-        if at and (before is None or before.first_offset < self._firsts[at - 1]):
-            start = self._lasts[at - 1] + 1
-        elif before is not None:
-            start = before.last_offset + 1
-        if at < len(self._firsts) and (end is None or end > self._firsts[at]):
-            end = self._firsts[at]
-        return start == piece.first_offset and end == piece.last_offset + 1
-
-    def insert(self, piece: Run) -> None:
-        self._inserted.insert(piece)
-
-
-class _Around:
-    """A sorted list of ranges of batches with fast insertion. The sort key is the first offset.
-
-    The ranges are stored in blocks of limited size, because an insertion into one long list would
-    take linear time.
+    Gap `i` is before range `i` of `accepted`, whose ranges are sorted by offset. Gap 0 begins at
+    the offset `lower`.
     """
-
-    BLOCK = 512
-    """Number of ranges in a new block. A block of twice this size is divided."""
-
-    def __init__(self, extents: list[Run]) -> None:
-        size = self.BLOCK
-        self._blocks = [extents[i : i + size] for i in range(0, len(extents), size)] or [[]]
-        self._offsets = [[extent.first_offset for extent in block] for block in self._blocks]
-        self._starts = [offsets[0] if offsets else 0 for offsets in self._offsets]
-
-    @property
-    def extents(self) -> list[Run]:
-        """All ranges of batches, in offset order."""
-        return [extent for block in self._blocks for extent in block]
-
-    def _find(self, offset: int) -> tuple[int, int]:
-        """Return the place for a range that begins at `offset`: the number of a block, and an index in this block."""
-        block = max(bisect_right(self._starts, offset) - 1, 0)
-        return block, bisect_right(self._offsets[block], offset)
-
-    def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the ranges of batches that directly precede and follow `piece` in offset order.
-
-        The first item is None if no range precedes `piece`, and the second item is None if no range
-        follows `piece`.
-        """
-        number, at = self._find(piece.first_offset)
-        block = self._blocks[number]
-        if at < len(block):
-            after: Run | None = block[at]
-        else:
-            after = self._blocks[number + 1][0] if number + 1 < len(self._blocks) else None
-        return (block[at - 1] if at else None), after
-
-    def insert(self, piece: Run) -> None:
-        number, at = self._find(piece.first_offset)
-        block, offsets = self._blocks[number], self._offsets[number]
-        block.insert(at, piece)
-        offsets.insert(at, piece.first_offset)
-        self._starts[number] = offsets[0]
-        if len(block) >= 2 * self.BLOCK:
-            half = len(block) // 2
-            self._blocks[number : number + 1] = [block[:half], block[half:]]
-            self._offsets[number : number + 1] = [offsets[:half], offsets[half:]]
-            self._starts.insert(number + 1, offsets[half])
+    if not len(accepted):
+        return np.full(len(runs), -1)
+    gap = np.searchsorted(accepted.first, runs.first, "right")
+    start = np.concatenate(([lower], accepted.last + 1))[gap]
+    after = accepted.first[np.minimum(gap, len(accepted) - 1)]
+    fits = (gap < len(accepted)) & (runs.first == start) & (start <= runs.last) & (runs.last == after - 1)
+    return np.where(fits, gap, -1)
 
 
-def _repeats(walker: Walker, piece: Run, around: _Delivered) -> bool:
-    """Return whether `around` contains an identical copy of the batch that `piece` describes."""
-    extent = around.containing(piece)
-    if extent is None:
-        return False
-    size, view = piece.end - piece.position, walker.view
-    if extent.batches == 1 and extent.end - extent.position != size:
-        return False
-    data = view.read(piece.position, size)
-    if extent.batches == 1 and view.read(extent.position, size) != data:
-        return False
-    for start, _, rows, _ in walker.tables(extent.position, extent.end):
-        for row in rows[(rows["base_offset"] == piece.first_offset) & (rows["size"] == size)]:
-            return view.read(start + int(row["position"]), size) == data
-    return False
+def _move(
+    walker: Walker, runs: RunColumns, others: IntArray, accepted: RunColumns, lower: int
+) -> tuple[_Rejected, npt.NDArray[np.bool_]]:
+    """Find more rejected batches that exactly fill a gap, although other batches have some of the same offsets.
+
+    A range of several batches fills a gap as a whole, or is divided into single batches. If several
+    ranges or batches fit, the first one in the file is used.
+
+    Return the ranges, and a mask that is True for each range that fills a gap.
+    """
+    gap = _gaps_for(runs.at(others), accepted, lower)
+    whole = (runs.batches[others] == 1) | (gap >= 0)
+    rejected = _Rejected(runs.at(others[whole]), others[whole])
+    if not whole.all():
+        rejected = _merged(rejected, _divided(walker, runs, others[~whole]))
+    gap = _gaps_for(rejected.runs, accepted, lower)
+    fits = np.flatnonzero(gap >= 0)
+    moved = np.zeros(len(gap), bool)
+    moved[fits[np.unique(gap[fits], return_index=True)[1]]] = True
+    late = ~moved & (rejected.runs.batches > 1)
+    if late.any():
+        positions = rejected.runs.position[moved]
+        rejected = _merged(rejected.at(~late), _divided(walker, runs, rejected.origin[late]))
+        moved = np.isin(rejected.runs.position, positions)
+    return rejected, moved
+
+
+def _divided(walker: Walker, runs: RunColumns, others: IntArray) -> _Rejected:
+    """Divide ranges of batches into single batches. `others` contains the indexes of the ranges."""
+    pieces, origins = [], []
+    for found in batches_of(walker, runs.at(others)):
+        firsts = walker.first_offsets(found.buffer, found.table)
+        single, _, _ = columns_of(found.table, firsts, False, np.unique(firsts))
+        single.position += found.start
+        single.end += found.start
+        pieces.append(single)
+        origins.append(others[found.ranges])
+    return _Rejected(_joined(*pieces), np.concatenate([np.empty(0, np.int64), *origins]))
+
+
+def _merged(a: _Rejected, b: _Rejected) -> _Rejected:
+    """Return the ranges in `a` and `b` in file order."""
+    origin = np.concatenate((a.origin, b.origin))
+    return _Rejected(_joined(a.runs, b.runs), origin).at(np.argsort(origin, kind="stable"))
+
+
+def _joined(*runs: RunColumns) -> RunColumns:
+    """Concatenate ranges of batches."""
+    columns = [vars(r).values() for r in (NO_RUNS, *runs)]
+    return RunColumns(*map(np.concatenate, zip(*columns, strict=True)))

@@ -36,12 +36,11 @@ class PartBuilder:
     combined into ranges.
     """
 
-    def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
+    def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: IntArray | None) -> None:
         self.stats = stats
         self.run_bytes = run_bytes
         self.cut_gaps = cut_gaps
-        self.cut_at: set[int] = cut_at or set()
-        self._cut_at = np.array(sorted(o for o in self.cut_at if o <= MAX_OFFSET), np.int64)
+        self.cut_at: IntArray = NOWHERE if cut_at is None else cut_at
         self._count = 0
         self._rows = np.empty(rows, BATCH_DTYPE)
         self._firsts = np.empty(rows, np.int64)
@@ -206,7 +205,7 @@ class PartBuilder:
         if n:
             rows = self._rows[:n]
             self.stats.add(n, core.summarize_batches(rows))
-            runs, run_at, bad_at = columns_of(rows, self._firsts[:n], self.cut_gaps, self._cut_at, before)
+            runs, run_at, bad_at = columns_of(rows, self._firsts[:n], self.cut_gaps, self.cut_at, before)
             starts = len(runs)
             if self._runs and (not len(before) or before[0] != 0) and self._continue_last(runs):
                 merged, runs, run_at = 1, runs.at(slice(1, None)), run_at[1:]
@@ -231,7 +230,9 @@ class PartBuilder:
             return False
         first, last = int(runs.first[0]), int(before.last[-1])
         rises = first == last + 1 if self.cut_gaps else first > last
-        if first in self.cut_at or not rises or int(runs.end[0]) - int(before.position[-1]) > self.run_bytes:
+        at = int(np.searchsorted(self.cut_at, first))
+        cut = at < len(self.cut_at) and int(self.cut_at[at]) == first
+        if cut or not rises or int(runs.end[0]) - int(before.position[-1]) > self.run_bytes:
             return False
         before.dense[-1] &= runs.dense[0] and first == last + 1
         before.end[-1], before.last[-1] = runs.end[0], runs.last[0]

@@ -21,10 +21,15 @@ END_PROBLEM = -4
 """Values of `BadColumns.magic` for an impossible length field, an unknown magic, and a batch that
 would end after the end of the file. `core.scan_damaged` returns these numbers.
 """
+OFFSET_PROBLEM = -5
+"""Value of `BadColumns.magic` for valid batches whose offsets contradict other batches. `crc` and `stored` are
+then the first and the last offset of the batches.
+"""
 PROBLEM_CODES = {
     LENGTH_PROBLEM: StructureError.code,
     MAGIC_PROBLEM: UnsupportedError.code,
     END_PROBLEM: TruncatedError.code,
+    OFFSET_PROBLEM: "contradicting_offsets",
 }
 NO_SPANS = np.empty((0, 8), np.int64)
 UNKNOWN_COUNT = -1
@@ -110,7 +115,7 @@ class RunColumns:
     def __len__(self) -> int:
         return len(self.position)
 
-    def at(self, rows: IntArray | slice) -> RunColumns:
+    def at(self, rows: IntArray | npt.NDArray[np.bool_] | slice) -> RunColumns:
         """Return a `RunColumns` object with only the given rows."""
         return RunColumns(*(column[rows] for column in vars(self).values()))
 
@@ -243,6 +248,15 @@ class BadColumns:
         self.problems.update((self._count + i, problem) for i, problem in other.problems.items())
         self._append(other._rows[:, : len(other)].T)
 
+    def at(self, rows: IntArray) -> BadColumns:
+        """Return a `BadColumns` object with only the given rows, in the given order."""
+        chosen = BadColumns()
+        chosen._append(self._rows[:, rows].T)
+        if self.problems:
+            places = dict(zip(rows.tolist(), range(len(rows)), strict=True))
+            chosen.problems = {places[i]: problem for i, problem in self.problems.items() if i in places}
+        return chosen
+
     def code(self, i: int) -> str:
         """Return the error code of the damaged byte range in row `i`."""
         return self.problems[i][0] if i in self.problems else _code(int(self.magic[i]))
@@ -301,6 +315,8 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
         return f"magic {crc} is not supported"
     if magic == END_PROBLEM:
         return f"the file ends {crc} bytes into a batch of {stored}"
+    if magic == OFFSET_PROBLEM:
+        return f"offsets {crc} to {stored} contradict the batches before and after this batch"
     if magic == CRC_UNKNOWN:
         return "the CRC does not match the crc field"
     return f"{'CRC-32C' if magic == MAGIC_V2 else 'CRC-32'} is {crc:#010x}, the crc field says {stored:#010x}"

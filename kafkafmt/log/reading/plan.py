@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ...constants import (
     BATCH_HEADER_SIZE,
@@ -26,17 +27,18 @@ from ...constants import (
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, TruncatedError
-from ...types import last_offsets
+from ...types import IntArray, last_offsets
 from ..format.file_view import FileView
 from ..format.preallocated import occupied
 from ..format.unreadable import named, overlapping
 from .batch_head import Head, header_stands
+from .batches_of_ranges import batches_of
 from .conflicts import believable, in_order
 from .damaged_spans import NO_DAMAGE, DamagedSpans, OffsetBounds, damaged_spans
 from .models import Damage, Finding
-from .out_of_place import place
+from .out_of_place import Placed, place
 from .partition_dir import SegmentFile
-from .parts import Bad, Extents, Parts, Run, RunColumns
+from .parts import OFFSET_PROBLEM, Bad, BadColumns, Extents, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .rows import Joined
 from .segment_stats import Stats
@@ -142,14 +144,15 @@ def _plan(
     if in_order(parts, lower, segment.next_base):
         return _resolve(segment, walker, stats, parts, lower, None)
     runs = walker.walk(cut_gaps=True).runs
-    cut_at = {*runs.first.tolist(), *(runs.last[runs.last < MAX_OFFSET] + 1).tolist()}
+    cuts = [runs.first, runs.last[runs.last < MAX_OFFSET] + 1]
     for border in (lower, MAX_OFFSET if segment.next_base is None else segment.next_base):
-        for i in np.flatnonzero((runs.first < border) & (border <= runs.last)).tolist():
-            cut_at |= _cuts(walker, runs.position[i], runs.end[i], border)
+        across = np.flatnonzero((runs.first < border) & (border <= runs.last))
+        cuts += _cuts(walker, runs.at(across), np.full(len(across), border))
     first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
-    for i in np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last)).tolist():
-        # The last batch of the range may have a wrong last offset delta, so it becomes a separate range.
-        cut_at |= _cuts(walker, runs.position[i], runs.end[i], int(following[i]))
+    # The last batch of the range may have a wrong last offset delta, so it becomes a separate range.
+    crossing = np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last))
+    cuts += _cuts(walker, runs.at(crossing), following[crossing])
+    cut_at = np.unique(np.concatenate(cuts))
     parts = walker.walk(cut_gaps=True, cut_at=cut_at)
     return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
 
@@ -178,23 +181,33 @@ def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentP
     return replace(plan, damaged=damaged, findings=[*plan.findings, *found], unreadable=tuple(spans))
 
 
-def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which a range of batches must be divided to separate one batch from the others.
+def _cuts(walker: Walker, runs: RunColumns, borders: IntArray) -> list[IntArray]:
+    """Return the offsets at which ranges of batches must be divided to separate one batch from the others.
 
-    The range consists of the batches in the bytes [position, end) of the file. It is divided before
-    and after its first batch with a last offset of at least `border`.
+    Each range is divided before and after its first batch whose last offset is at least the item of
+    `borders` for the range.
     """
-    cuts: set[int] = set()
-    for start, _, rows, _ in walker.tables(int(position), int(end)):
-        if cuts and len(rows):
-            return cuts | {int(rows["base_offset"][0])}
-        last = last_offsets(rows)
-        for i in np.flatnonzero(last >= border)[:1].tolist():
-            (piece,) = walker.runs(rows[i : i + 1], start)
-            cuts = {piece.first_offset, piece.last_offset + 1, *rows["base_offset"][i : i + 2].tolist()}
-            if i + 1 < len(rows):
-                return cuts
+    cuts = []
+    found, divided = np.zeros(len(runs), bool), np.zeros(len(runs), bool)
+    for _, buffer, table, ranges in batches_of(walker, runs):
+        first, last = table["base_offset"], last_offsets(table)
+        at = _first_of_each(ranges, found[ranges] & ~divided[ranges])
+        divided[ranges[at]] = True
+        cuts.append(first[at])  # the batch after the border is the first one in this buffer
+        at = _first_of_each(ranges, ~found[ranges] & (last >= borders[ranges]))
+        found[ranges[at]] = True
+        cuts += [walker.first_offsets(buffer, table[at]), first[at], last[at][last[at] < MAX_OFFSET] + 1]
+        at = at[at + 1 < len(table)]
+        at = at[ranges[at + 1] == ranges[at]] + 1
+        divided[ranges[at]] = True
+        cuts.append(first[at])
     return cuts
+
+
+def _first_of_each(ranges: IntArray, chosen: npt.NDArray[np.bool_]) -> IntArray:
+    """Return the index of the first chosen item for each value in the sorted array `ranges`."""
+    at = np.flatnonzero(chosen)
+    return at[np.unique(ranges[at], return_index=True)[1]]
 
 
 def _resolve(
@@ -216,47 +229,28 @@ def _resolve(
     chosen = np.array(sorted(chain), np.int64)
     placed = place(segment, walker, parts.runs, chosen, lower)
     bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base)
-    found = damaged_spans(segment.name, parts, n_bads, bounds)
+    bad_parts = _with_contradicting(parts, n_bads, placed)
+    damaged = damaged_spans(segment.name, bad_parts, len(bad_parts.bads), bounds)
     return SegmentPlan(
         segment,
         walker.size,
         placed.extents,
-        _with_contradicting(segment.name, parts, found, placed.contradicting, bounds),
+        damaged,
         Joined([findings, placed.findings]),
         stats,
         omitted=placed.omitted,
     )
 
 
-def _with_contradicting(
-    file: str, parts: Parts, found: DamagedSpans, pieces: list[tuple[int, Run]], bounds: OffsetBounds
-) -> Sequence[Damage]:
-    """Merge two kinds of damage in file order: damaged byte ranges, and valid batches with contradictory offsets.
-
-    Each item of `pieces` is a pair: the index of a range of valid batches, and a `Run` that
-    describes the contradictory batches in this range.
-    """
-    if not pieces:
-        return found
-    run_at = parts.run_at[[i for i, _ in pieces]]
-    message = "offsets {} to {} contradict the batches before and after this batch"
-    columns = zip(pieces, *(column.tolist() for column in bounds.of(run_at)), strict=True)
-    lost = [
-        Damage(
-            file,
-            piece.position,
-            piece.end - piece.position,
-            first,
-            last if known else None,
-            "contradicting_offsets",
-            message.format(piece.first_offset, piece.last_offset),
-            piece.records,
-        )
-        for (_, piece), first, last, known in columns
-    ]
-    both = [*found, *lost]
-    order = np.argsort(np.concatenate((parts.bad_at[: len(found)], run_at)), kind="stable")
-    return [both[i] for i in order.tolist()]
+def _with_contradicting(parts: Parts, n_bads: int, placed: Placed) -> Parts:
+    """Add the valid batches with contradictory offsets to the first `n_bads` damaged byte ranges, in file order."""
+    runs, bads = placed.contradicting, BadColumns()
+    bads.extend(parts.bads.at(np.arange(n_bads)))
+    problem = np.full(len(runs), OFFSET_PROBLEM)
+    bads.add_spans(np.stack((runs.position, runs.end, problem, runs.first, runs.last, runs.records), axis=1))
+    bad_at = np.concatenate((parts.bad_at[:n_bads], parts.run_at[placed.contradicting_in]))
+    order = np.argsort(bad_at, kind="stable")
+    return Parts(parts.runs, bads.at(order), parts.run_at, bad_at[order])
 
 
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:

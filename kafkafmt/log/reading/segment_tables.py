@@ -23,7 +23,7 @@ from ...constants import (
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.wrappers import WrapperReader
-from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray
+from ...types import BATCH_DTYPE, BatchTable, Buffer, ByteArray, IntArray
 from ..format.file_view import FileView, aligned_buffer
 from ..format.preallocated import occupied
 from .batch_finder import OwnCrc
@@ -257,6 +257,17 @@ class TableReader:
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
+
+    def first_offsets(self, buffer: Buffer, table: BatchTable) -> IntArray:
+        """Return the first offset of each batch in `table`. The positions in `table` refer to `buffer`.
+
+        If a wrapper message cannot be decoded, its item is the offset in its header.
+        """
+        firsts = table["base_offset"].copy()
+        wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
+        if len(wrappers):
+            firsts[wrappers] = self._wrappers.offsets(buffer, table[wrappers]).first
+        return firsts
 
     def first_offset_at(self, position: int) -> int:
         """Return the first offset of the batch or message at a file position.

@@ -76,7 +76,7 @@ class Walker(TableReader):
     def _spans(self) -> IntArray:
         return np.empty((min(SPAN_ROWS, self._content // SMALLEST_MESSAGE + 1), SPAN_COLUMNS), np.int64)
 
-    def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
+    def walk(self, cut_gaps: bool = False, cut_at: IntArray | None = None, see: See | None = None) -> Parts:
         """Divide the whole segment into ranges of adjacent valid batches and damaged byte ranges.
 
         Parameters
@@ -84,8 +84,8 @@ class Walker(TableReader):
         cut_gaps : bool, default False
             Also end a range of valid batches if an offset is missing after a batch. By default, a
             range ends only if the offsets do not increase.
-        cut_at : set of int, optional
-            Offsets at which a range of valid batches is divided. A batch with such a first offset
+        cut_at : array of int64, optional
+            Sorted offsets at which a range of valid batches is divided. A batch with such a first offset
             begins a new range.
         see : callable, optional
             Called with the valid batches in each buffer (see `See`). There can be damage between

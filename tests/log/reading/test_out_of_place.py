@@ -1,0 +1,87 @@
+"""Test which batches are copies, fill a gap or are damage if the offsets of batches contradict each other."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from building import mutate, repair_crc, simple_batch
+from reports import verify_partition
+
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.reading import batches_of_ranges, copies
+
+
+def batches(first: int, end: int) -> list[bytes]:
+    """Return batches with one record and one offset each."""
+    return [simple_batch([b"%d:" % i + random.Random(i).randbytes(30)], i) for i in range(first, end)]
+
+
+def changed(part: bytes) -> bytes:
+    """Return a valid batch with the same offset and another value."""
+    return repair_crc(mutate(part, len(part) - 3, bytes([part[-3] ^ 1])))
+
+
+def write(folder: Path, *segments: tuple[int, list[bytes]]) -> PartitionLog:
+    path = folder / "t-0"
+    path.mkdir(exist_ok=True)
+    for base, parts in segments:
+        (path / f"{base:020}.log").write_bytes(b"".join(parts))
+    return PartitionLog(discover([path]).partitions[0])
+
+
+def problems(log: PartitionLog) -> Counter[str]:
+    report = verify_partition(log)
+    return Counter([d["error"] for d in report["damaged"]] + [f["error"] for f in report["findings"]])
+
+
+def delivered(log: PartitionLog) -> list[int]:
+    return [r.offset for r in log.records(on_damage=lambda _: None)]
+
+
+@pytest.fixture(params=[100, 1 << 20])
+def _window(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use small and large windows. The small ones are smaller than one batch."""
+    monkeypatch.setattr(batches_of_ranges, "WINDOW_BYTES", request.param)
+    monkeypatch.setattr(copies._Window, "BYTES", request.param)
+    monkeypatch.setattr(copies, "COMPARED_BYTES", request.param)
+
+
+@pytest.mark.usefixtures("_window")
+def test_long_copy_is_reported_batch_by_batch(tmp_path: Path) -> None:
+    """In the copy, one batch has another content. Only this batch is damage."""
+    parts, other = batches(0, 40), batches(0, 40)
+    other[7] = changed(other[7])
+    log = write(tmp_path, (0, [*parts, *other]))
+    assert problems(log) == {"duplicate_batch": 39, "contradicting_offsets": 1}
+    assert delivered(log) == list(range(40))
+
+
+@pytest.mark.usefixtures("_window")
+def test_batches_of_a_copy_fill_gaps_in_the_original(tmp_path: Path) -> None:
+    parts = batches(0, 40)
+    original = [mutate(p, len(p) - 3, bytes([p[-3] ^ 1])) if i in (1, 5, 9, 13) else p for i, p in enumerate(parts)]
+    log = write(tmp_path, (0, [*original, *parts[:15]]))
+    assert problems(log) == {"corrupt_checksum": 4, "batch_out_of_place": 4, "duplicate_batch": 11}
+    assert delivered(log) == list(range(40))
+
+
+@pytest.mark.usefixtures("_window")
+def test_copies_in_adjacent_segments_are_found(tmp_path: Path) -> None:
+    first, second, third = batches(0, 20), batches(20, 40), batches(40, 60)
+    other = changed(third[5])
+    mixed = [*second[:5], *first[3:9], *second[5:], *third[:4], other]
+    log = write(tmp_path, (0, first), (20, mixed), (40, third))
+    assert problems(log) == {"duplicate_batch": 10, "contradicting_offsets": 1}
+    assert delivered(log) == list(range(60))
+
+
+def test_first_of_two_batches_fills_a_gap(tmp_path: Path) -> None:
+    """Both batches have the missing offset. The second one is damage, because it has other content."""
+    parts = batches(0, 10)
+    other = changed(parts[4])
+    log = write(tmp_path, (0, [*parts[:4], *parts[5:8], parts[4], other, parts[4], *parts[8:]]))
+    assert problems(log) == {"batch_out_of_place": 1, "duplicate_batch": 1, "contradicting_offsets": 1}
+    assert delivered(log) == list(range(10))
