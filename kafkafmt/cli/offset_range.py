@@ -10,7 +10,8 @@ def parse_offsets(text: str) -> OffsetRange:
     """Parse an offset range of the form `FROM:TO`. Raise ValueError if it is invalid.
 
     FROM and TO have one of these forms: an offset, `-N` (N before the log end), or `@TIME`.
-    `parse_time` describes the forms of TIME. FROM and TO may be omitted.
+    `parse_time` describes the forms of TIME. FROM and TO may be omitted. FROM without a colon means
+    `FROM:`.
     """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):

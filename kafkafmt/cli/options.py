@@ -318,9 +318,9 @@ range_options: Decorator = options(
         type=Offsets(),
         default=OffsetRange(),
         show_default=False,
-        help="Range of offsets to read. TO is exclusive. FROM and TO may be omitted. Each is an offset, -N (N before the log "
-        "end), or a time. A time is @MS (milliseconds since 1970-01-01 UTC), @ISO-TIME (in UTC by default), or a duration "
-        "before now, such as @-7d, @-36h or @-15m. "
+        help="Range of offsets to read. TO is exclusive. FROM and TO may be omitted. FROM without a colon means 'FROM:'. "
+        "FROM and TO are offsets, -N (N before the log end), or times. A time is @MS (milliseconds since 1970-01-01 UTC), "
+        "@ISO-TIME (in UTC by default), or a duration before now, such as @-7d, @-36h or @-15m. "
         "A time selects the first offset whose record has this timestamp or a later one.",
     ),
     click.option(

@@ -183,4 +183,5 @@ def test_time_is_parsed_as_milliseconds(text: str, ms: int) -> None:
 def test_offset_range_is_parsed() -> None:
     assert parse_offsets("5:-3") == (OffsetBound("offset", 5), OffsetBound("before_end", 3))
     assert parse_offsets(":") == (None, None)
+    assert parse_offsets("5") == parse_offsets("5:") == (OffsetBound("offset", 5), None)
     assert parse_offsets("@5:@6") == (OffsetBound("time", 5), OffsetBound("time", 6))
