@@ -335,8 +335,7 @@ def is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
     is also reported.
     """
     with run.reading(directory):
-        bounds.check_partition(directory)
-        note_links(bounds.without_foreign_files(directory), run, directory)
+        note_links(bounds.apply_to(directory), run, directory)
         return True
     return False
 

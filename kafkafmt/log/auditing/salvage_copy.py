@@ -97,9 +97,7 @@ def salvage_partition(
         - The partition is not copied, because it is a link to a place outside `bounds`.
     """
     directory = log.directory
-    bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
-    bounds.check_partition(directory)
-    left_out = bounds.without_foreign_files(directory)
+    left_out = (bounds or Bounds.around(directory)).apply_to(directory)
     holes = holes_of(damaged)
     kept: list[tuple[SegmentFile, IntArray]] = []
     for segment in log.segments:

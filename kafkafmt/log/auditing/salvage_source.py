@@ -47,6 +47,11 @@ class Bounds:
         given += [path.parent for path in given if path.suffix == ".log" and not path.is_dir()]
         self._roots = [Path(os.path.realpath(path)) for path in given]
 
+    @classmethod
+    def around(cls, directory: PartitionDir) -> Bounds:
+        """Return the default bounds: the log directory, or the partition directory if it was given as a path."""
+        return cls([directory.path if directory.named else directory.path.parent])
+
     def add(self, path: Path) -> None:
         """Allow symbolic links that point into the directory `path`, to which `salvage` writes."""
         self._roots.append(Path(os.path.realpath(path)))
@@ -64,11 +69,15 @@ class Bounds:
             return f"it is a symbolic link to {real}, outside the given path"
         return None if path.exists() else f"it is a symbolic link to {real}, which does not exist"
 
-    def check_partition(self, directory: PartitionDir) -> None:
-        """Raise OSError if a partition cannot be salvaged.
+    def apply_to(self, directory: PartitionDir) -> list[LeftOut]:
+        """Exclude files of a partition directory that are symbolic links to places outside the given paths.
 
-        A partition cannot be salvaged if its topic name is invalid in Kafka, or if its directory is
-        a symbolic link to a place outside the given paths.
+        Return the excluded files of the partition directory. A checkpoint in the log directory is
+        also ignored if it is a symbolic link to a place outside the given paths, but it is not
+        returned.
+
+        Raise OSError if the partition cannot be salvaged, because its topic name is invalid in Kafka,
+        or because its directory is a symbolic link to a place outside the given paths.
         """
         if not can_be_checkpointed(directory.topic, directory.partition):
             allowed = "1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
@@ -76,14 +85,6 @@ class Bounds:
             raise OSError(errno.EINVAL, f"not copied, topic {directory.topic!r}: {why}", str(directory.path))
         if reason := self.reason_to_leave_out(directory.path):
             raise OSError(errno.EINVAL, f"not copied, {reason}", str(directory.path))
-
-    def without_foreign_files(self, directory: PartitionDir) -> list[LeftOut]:
-        """Exclude files of a partition directory that are symbolic links to places outside the given paths.
-
-        Return the excluded files of the partition directory. A checkpoint in the log directory is
-        also ignored if it is a symbolic link to a place outside the given paths, but it is not
-        returned.
-        """
         left_out = self.foreign_files(directory.path)
         directory.ignored = frozenset(entry.path.name for entry in left_out)
         directory.segments = [s for s in directory.segments if s.name not in directory.ignored]

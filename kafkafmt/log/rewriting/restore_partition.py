@@ -105,8 +105,7 @@ def restore_partition(
     bounds : Bounds
         Links to places outside these paths are not followed.
     """
-    bounds.check_partition(log.directory)
-    left_out = bounds.without_foreign_files(log.directory)
+    left_out = bounds.apply_to(log.directory)
     kept: Kept = []
     for segment in log.segments:
         runs = RunColumns.of(log.plan(segment).extents)

@@ -119,9 +119,7 @@ def rewrite_partition(
         A batch cannot be rebuilt.
     """
     directory = log.directory
-    bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
-    bounds.check_partition(directory)
-    left_out = bounds.without_foreign_files(directory)
+    left_out = (bounds or Bounds.around(directory)).apply_to(directory)
     holes = holes_of(damaged)
     kept: Kept = []
     for segment in log.segments:
