@@ -122,6 +122,8 @@ def nothing_made(folder: Path) -> bool:
         ("s3:///x", "names no host or bucket"),
         ("s3://b/../x", "must not contain '..'"),
         ("nothing://x/y", "Protocol not known: nothing; the known schemes are s3, gs, az"),
+        ("zip://x", "the URL names no archive; write zip://DIRECTORY::URL"),
+        ("tar://", "the URL names no archive; write tar://DIRECTORY::URL"),
         ("my_scheme://x", "only local files"),
     ],
 )

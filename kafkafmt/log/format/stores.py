@@ -27,6 +27,9 @@ OBJECT_STORES = {
 }
 """URL schemes that are accessed through obstore. Each value is the name that obstore uses for the scheme."""
 
+ARCHIVES = ("zip", "tar")
+"""URL schemes for directories in an archive. The second URL of a URL chain names the archive."""
+
 
 _MADE: dict[tuple[int, str], Store] = {}
 _LOCK = ForkSafeLock()
@@ -90,6 +93,10 @@ def _file_system(path: UrlPath) -> Store:
         import fsspec
     except ModuleNotFoundError:
         raise SchemeError(f"{path}: URLs with {path.scheme}:// need fsspec; {install_line('cloud')}") from None
+    if path.scheme in ARCHIVES and not path.chain:
+        raise SchemeError(
+            f"{path}: the URL names no archive; write {path.scheme}://DIRECTORY::URL with the URL of the archive"
+        )
     try:
         fsspec.get_filesystem_class(path.scheme)
         return FileSystem(fsspec.core.url_to_fs(str(path))[0])
