@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from random import Random
 
+import numpy as np
 import pytest
 
 from kafkafmt.log.format.producers import Aborted
-from kafkafmt.log.reading.transactions import Doubt, Transactions
+from kafkafmt.log.reading.transactions import DAMAGE, Doubts, Transactions
 from kafkafmt.server.aborted_transactions import AbortedTransactions
 
 
 def random_transactions(chance: Random, count: int) -> Transactions:
     transactions = Transactions()
     ends: dict[int, int] = defaultdict(int)
+    doubts: list[tuple[int, int, int]] = []
     for _ in range(count):
         producer = chance.randrange(5)
         first = ends[producer] + chance.randrange(1, 20)
@@ -22,9 +24,11 @@ def random_transactions(chance: Random, count: int) -> Transactions:
         ends[producer] = last
         transactions.aborted[producer].append((first, last))
         if chance.random() < 0.1:
-            transactions.doubts.append(Doubt(producer, first, last, "0.log"))
+            doubts.append((producer, first, last))
         if chance.random() < 0.1:
             transactions.unmarked.append(Aborted(producer, first - chance.randrange(3), last, 0))
+    producers, firsts, lasts = np.array(doubts, np.int64).reshape(-1, 3).T
+    transactions.doubts = Doubts(producers, firsts, lasts, np.zeros_like(firsts), [("0.log", DAMAGE)])
     return transactions
 
 
