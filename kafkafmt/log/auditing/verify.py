@@ -144,7 +144,7 @@ def verify_partition(
     """
     low = log.log_start_offset
     damaged: list[tuple[str, Sequence[Damage]]] = []
-    findings: list[Sequence[Finding]] = [[Finding(*problem) for problem in log.directory.problems]]
+    findings: list[Sequence[Finding]] = [list(log.directory.problems)]
     audit = None if shallow else PartitionAudit(log)
     first_pass = VerifyPass(log, audit)
     records, scratch = 0, Scratch()

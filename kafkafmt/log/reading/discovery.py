@@ -31,6 +31,7 @@ from ..format.packed import base_of, is_log_name, segment_name_of
 from . import recognize
 from .archives import archive_root
 from .listings import Listings, NoListings
+from .models import Finding
 from .nearby_logs import nearby_logs
 from .partition_dir import PartitionDir, SegmentFile
 from .patterns import matching
@@ -241,19 +242,19 @@ def _partitions_in(
     offsets = _read_checkpoints(path, checkpoints)
 
     def read(directory: str) -> tuple[PartitionDir | None, list[str]]:
-        name, told = parse_partition_name(directory), list[str]()
+        name, notes = parse_partition_name(directory), list[str]()
         try:
-            return _partition_in(path / directory, name.parsed, told, offsets, listings), told
+            return _partition_in(path / directory, name.parsed, notes, offsets, listings), notes
         except OSError as error:
             if name.parsed:
                 unreadable = PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error)
-                return unreadable, told
-            return None, [*told, f"{path / directory}: cannot be read: {error.strerror}"]
+                return unreadable, notes
+            return None, [*notes, f"{path / directory}: cannot be read: {error.strerror}"]
 
     found = []
     wanted = [d for d in directories if d != LOST_AND_FOUND]
-    for partition, told in map_waiting(read, wanted, waits=isinstance(path, UrlPath)):
-        messages += told
+    for partition, notes in map_waiting(read, wanted, waits=isinstance(path, UrlPath)):
+        messages += notes
         if partition is not None:
             found.append(partition)
     return found
@@ -263,7 +264,7 @@ def _partition_in(
     path: Location,
     parsed: bool,
     messages: list[str],
-    checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]],
+    checkpoints: tuple[Checkpoints, list[Finding]],
     listings: Listings,
 ) -> PartitionDir | None:
     """Return the partition directory at `path`, or None if `path` is not a partition directory.
@@ -298,9 +299,7 @@ def _segments_among(path: Location, names: list[str]) -> list[str]:
     return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
 
 
-def _read_checkpoints(
-    root: Location, names: Sequence[str] = OFFSET_CHECKPOINTS
-) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
+def _read_checkpoints(root: Location, names: Sequence[str] = OFFSET_CHECKPOINTS) -> tuple[Checkpoints, list[Finding]]:
     values: Checkpoints = {}
     problems = []
 
@@ -314,7 +313,7 @@ def _read_checkpoints(
 
     for name, found in zip(names, map_waiting(read, names, isinstance(root, UrlPath)), strict=True):
         if isinstance(found, StructureError):
-            problems.append((name, "unreadable_checkpoint", found.message))
+            problems.append(Finding(name, "unreadable_checkpoint", found.message))
         else:
             values[name] = found
     return values, problems
@@ -327,7 +326,7 @@ def _partition(
     sizes: dict[str, int],
     messages: list[str],
     named: bool = False,
-    checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]] | None = None,
+    checkpoints: tuple[Checkpoints, list[Finding]] | None = None,
 ) -> PartitionDir:
     name = parse_partition_name(path.name)
     if not name.parsed and logs:
@@ -337,14 +336,14 @@ def _partition(
     if checkpoints is None:
         checkpoints = _checkpoints_next_to(path, messages)
     values, problems = checkpoints[0], list(checkpoints[1])
-    if any(file == LOG_STARTS for file, _, _ in problems):
+    if any(problem.file == LOG_STARTS for problem in problems):
         messages.append(
             f"{path.parent / LOG_STARTS}: ignored, because it cannot be read; each log starts with its first segment"
         )
     segments = _segments(path, logs, names, sizes, problems)
-    swaps = [(n, "interrupted_swap", f"{n}: {SWAP_MESSAGE}") for n in names if n.endswith(".log.swap")]
-    problems += swaps
-    messages += [f"{path / n}: {SWAP_MESSAGE}" for n, _, _ in swaps]
+    swaps = [n for n in names if n.endswith(".log.swap")]
+    problems += [Finding(n, "interrupted_swap", f"{n}: {SWAP_MESSAGE}") for n in swaps]
+    messages += [f"{path / n}: {SWAP_MESSAGE}" for n in swaps]
     messages += _skipped(path, names, {s.name for s in segments})
     found = PartitionDir(
         name.topic,
@@ -368,7 +367,7 @@ def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> Partition
     return partition
 
 
-def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
+def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoints, list[Finding]]:
     """Read the checkpoints in the parent directory of a partition directory."""
     try:
         return _read_checkpoints(path.parent)
@@ -391,7 +390,7 @@ def _skipped(path: Location, names: list[str], read: set[str]) -> list[str]:
 
 
 def _segments(
-    path: Location, logs: list[str], names: list[str], sizes: dict[str, int], problems: list[tuple[str, str, str]]
+    path: Location, logs: list[str], names: list[str], sizes: dict[str, int], problems: list[Finding]
 ) -> list[SegmentFile]:
     """Return the segments in a partition directory, in the order of their base offsets.
 
@@ -412,6 +411,7 @@ def _segments(
     others = sorted(wanted.difference(n for _, n in based))
     if based and len(logs) > 1:
         # The names of Kafka's segments consist of 20 digits, so `.log` files with other names are not segments.
-        problems += [(n, "not_a_segment", f"{n}: not read, because its name is not a base offset") for n in others]
+        why = "not read, because its name is not a base offset"
+        problems += [Finding(n, "not_a_segment", f"{n}: {why}") for n in others]
         return segments
     return segments + [SegmentFile(path, n, size=sizes.get(n)) for n in others]

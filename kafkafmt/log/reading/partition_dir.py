@@ -12,6 +12,7 @@ from ..format import file_view, files
 from ..format.checkpoints import PARTITION_METADATA, read_partition_metadata
 from ..format.names import base_offset_of, file_name
 from ..format.packed import segment_name_of
+from .models import Finding
 
 INTERNAL_PREFIX = "__"
 """The names of Kafka's internal topics begin with this prefix."""
@@ -147,9 +148,8 @@ class PartitionDir:
         the result of compaction.
     named : bool
         Whether the user specified the path of this directory, or of a file in it.
-    problems : list of (str, str, str)
-        File name, error code and message for each invalid checkpoint, and for each `.log` file that
-        is not a segment.
+    problems : list of Finding
+        Findings about invalid checkpoints, and about `.log` files that are not segments.
     checkpoints : dict of int
         Maps the file name of a checkpoint to the offset of the partition in this checkpoint.
     error : OSError or None
@@ -169,7 +169,7 @@ class PartitionDir:
     log_start: int = 0
     cleaned: bool = False
     named: bool = False
-    problems: list[tuple[str, str, str]] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
     checkpoints: dict[str, int] = field(default_factory=dict)
     error: OSError | None = None
     ignored: frozenset[str] = frozenset()
