@@ -24,6 +24,7 @@ from ..log.reading.groups import GroupState, read_group_state
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Selection
 from ..paths import input_path
+from ..text import counted
 from .settings import ServerSettings
 
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -77,7 +78,7 @@ def read_groups(settings: ServerSettings) -> GroupState:
     time = at.n - 1 if at is not None and at.kind == "time" else None
     state = read_group_state(logs, partial(_report, settings), time)
     if state.unreadable:
-        settings.on_message(f"{state.unreadable} records of {GROUPS_TOPIC} are ignored, because they cannot be decoded")
+        settings.on_message(f"ignored {counted(state.unreadable, 'record')} of {GROUPS_TOPIC} in an unknown format")
     return state
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
+from ...text import counted
 from .discovery import Discovery, NoLogError
 from .group_records import GROUPS_TOPIC
 from .groups import GroupState, read_group_state
@@ -73,7 +74,7 @@ def read_groups(
         raise NoLogError(f"found no partition of {GROUPS_TOPIC}, which stores the offsets of consumer groups")
     state = read_group_state(logs, on_damage, at)
     if state.unreadable:
-        on_message(f"{state.unreadable} records of {GROUPS_TOPIC} have an unknown format and were omitted")
+        on_message(f"omitted {counted(state.unreadable, 'record')} of {GROUPS_TOPIC} in an unknown format")
     return state
 
 

@@ -16,6 +16,7 @@ from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import StructureError
 from ...notebook import html_table
 from ...paths import full_disk_named, local_path
+from ...text import counted
 from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
 from ..auditing.salvage_source import Bounds
 from ..auditing.verify import verify_partition
@@ -247,8 +248,8 @@ def restore(
     for p in made:
         if p.open_transactions:
             run.tell(
-                f"{p.topic}-{p.partition}: {p.open_transactions} transactions are open at the end; consumers with "
-                "read_committed stop at the first one, unless the transactions are aborted"
+                f"{p.topic}-{p.partition}: the log ends with {counted(p.open_transactions, 'open transaction')}; "
+                "consumers with read_committed stop at the first open transaction until it is aborted"
             )
     groups = [] if groups_csv is None else _write_groups(groups_csv, committed, made)
     return RestoreReport(place, tuple(made), tuple(groups), tuple(run.messages))

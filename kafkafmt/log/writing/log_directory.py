@@ -21,6 +21,7 @@ from typing import NoReturn, Unpack
 from ...arguments import integer
 from ...errors import StructureError
 from ...paths import local_path
+from ...text import counted
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -156,7 +157,7 @@ class LogDirectory:
             raise
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.LogDirectory {str(self.path)!r}, {len(self._writers)} writers>"
+        return f"<kafkafmt.LogDirectory {str(self.path)!r}, {counted(len(self._writers), 'writer')}>"
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         """Return the entries of a checkpoint, or no entries if the file is corrupted.
