@@ -228,7 +228,7 @@ def test_choose_from_group_reports_which_topics_the_group_has() -> None:
 
 
 def test_choose_from_group_suggests_another_group() -> None:
-    with pytest.raises(kafkafmt.GroupNotFoundError, match="the nearest group is classic-static") as raised:
+    with pytest.raises(kafkafmt.GroupNotFoundError, match="the only group is classic-static") as raised:
         choose_source_range("clasic-static", "source")
     assert raised.value.topics == ()
 
