@@ -273,7 +273,7 @@ def _follow(followers: Followers, printer: _Printer) -> None:
     """
     wait = _waiter(sys.stdout.fileno())
     while True:
-        for follower in followers.look():
+        for follower in followers.check():
             if not printer.write(follower.log, follower.chunks(printer.on_damage(follower.log), CHUNK_ROWS)):
                 return
         sys.stdout.flush()

@@ -34,7 +34,7 @@ class AbortedTransaction(NamedTuple):
 class AbortedTransactions:
     """The aborted transactions of a part of the log, ordered by last offset.
 
-    Each Fetch request asks for a small range of offsets, so `overlapping` does not look at all transactions.
+    Each Fetch request asks for a small range of offsets, so `overlapping` does not check every transaction.
 
     Parameters
     ----------

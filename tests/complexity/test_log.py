@@ -514,7 +514,7 @@ def test_followed_log_is_not_read_again_for_each_batch(write: Callable[..., Path
                     file.write(simple_batch([b"v" * 300], i))
                 with (folder / f"{0:020}.index").open("ab") as file:
                     file.write(struct.pack(">ii", i, i * size))
-                follower.look(closely=True)
+                follower.check(always=True)
                 assert len(list(follower.records())) == 1
         return done.total
 
@@ -531,7 +531,7 @@ def test_following_grows_linearly_with_open_transactions(write: Callable[..., Pa
             for i in range(1, n):
                 with (folder / f"{0:020}.log").open("ab") as file:
                     file.write(transactional(i, i))
-                follower.look(closely=True)
+                follower.check(always=True)
                 list(follower.records())
 
         return lines_of(grow)

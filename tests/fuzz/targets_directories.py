@@ -308,7 +308,7 @@ def follow(case: Case) -> Any:
         delivered = drained(follower.records(damage.append))[0]
         for stop in [*stops[1:], stops[-1], stops[-1]]:
             _grow(root, case.blobs, stop)
-            follower.look(closely=True)
+            follower.check(always=True)
             more, failure = drained(follower.records(damage.append))
             same(failure, None, "following raises no error")
             delivered += more

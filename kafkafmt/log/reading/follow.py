@@ -143,15 +143,15 @@ class Follower:
             yield from self.log.chunks(COLUMNS, interval, on_damage=on_damage, capacity=capacity)
             self.next = end
 
-    def look(self, closely: bool = False) -> None:
+    def check(self, always: bool = False) -> None:
         """Check the partition for new batches.
 
         If the modification times and sizes of the files have not changed, nothing is read, unless
-        `closely` is True.
+        `always` is True.
         """
         try:
             stamp = self._stamp_now()
-            if stamp == self._stamp and not closely:
+            if stamp == self._stamp and not always:
                 return
             log = self._fresh_log()
         except (FileNotFoundError, NotADirectoryError, NoLogError):

@@ -57,18 +57,18 @@ class Followers:
     def __len__(self) -> int:
         return len(self._followers)
 
-    def look(self) -> Iterator[Follower]:
+    def check(self) -> Iterator[Follower]:
         """Check every partition once for new batches. Yield the `Follower` object of each partition after its check.
 
         If a partition no longer exists, it is not checked again.
         """
-        closely = time.monotonic() - self._scanned > RESCAN
-        if closely:
+        rescan = time.monotonic() - self._scanned > RESCAN
+        if rescan:
             self._scanned = time.monotonic()
             self._add_new()
         for key in sorted(self._followers):
             follower = self._followers[key]
-            follower.look(closely)
+            follower.check(rescan)
             yield follower
             if follower.gone:
                 del self._followers[key]
@@ -100,7 +100,7 @@ class Followers:
         """
         last = time.monotonic()
         while True:
-            for follower in self.look():
+            for follower in self.check():
                 for record in follower.records(on_damage(follower)):
                     yield follower, record
                     last = time.monotonic()

@@ -252,7 +252,7 @@ def test_follower_reports_an_unreadable_end_of_the_log(disk: BadSectors, tmp_pat
     (directory,) = discover([tmp_path / "log"]).partitions
     follower = Follower(directory, [directory.path], Selection(None, None), DEFAULT_LIMITS, tell=told.append)
     assert [r.offset for r in follower.records()] == list(range(390))
-    follower.look(closely=True)
+    follower.check(always=True)
     (message,) = told
     assert f"{path}: the disk cannot read bytes " in message
     assert message.endswith("offsets 390 to the end cannot be read")

@@ -43,7 +43,7 @@ class Partition:
             file.write(b"".join(data))
 
     def read(self) -> list[int]:
-        self.follower.look(closely=True)
+        self.follower.check(always=True)
         return [r.offset for r in self.follower.records(self.damaged.append)]
 
 
@@ -153,7 +153,7 @@ def test_follow_reports_damage_at_a_segment_end_with_the_next_segment(tmp_path: 
     p.append(some(2)[:-5])
     assert p.read() == []
     p.append(some(4), base=4)
-    p.follower.look(closely=True)
+    p.follower.check(always=True)
     with pytest.raises(DamagedLogError, match="offsets 2 to 3"):
         list(p.follower.records())
     assert p.read() == [4, 5]
@@ -207,7 +207,7 @@ def test_unchanged_directory_is_not_listed_again(tmp_path: Path, monkeypatch: py
     p = Partition(tmp_path / "t-0", some(0))
     assert p.read() == [0, 1]
     monkeypatch.setattr("kafkafmt.log.reading.follow.discover", None)
-    p.follower.look()
+    p.follower.check()
     assert list(p.follower.records()) == []
 
 

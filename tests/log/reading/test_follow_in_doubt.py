@@ -29,7 +29,7 @@ def test_transaction_in_doubt_is_omitted_and_reported_by_follow(tmp_path: Path) 
     ]
     with log.open("ab") as file:
         file.write(b"".join(parts))
-    follower.look(closely=True)
+    follower.check(always=True)
     assert [r.offset for r in follower.records()] == [4, 6]
     whole = PartitionLog(discover([folder]).partitions[0])
     assert [r.offset for r in whole.records(COMMITTED.resolve(whole))] == [0, 4, 6]

@@ -298,4 +298,4 @@ def test_follower_raises_if_a_segment_disappears_during_a_check(folder: Path, mo
 
     monkeypatch.setattr(follower, "_read", reading)
     with pytest.raises(UnavailableSegmentError):
-        follower.look()
+        follower.check()
