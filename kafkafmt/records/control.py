@@ -11,13 +11,15 @@ import struct
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._backend import core
 from ..arguments import fitting
-from ..constants import CONTROL_ABORT, CONTROL_COMMIT
+from ..constants import CONTROL_ABORT, CONTROL_COMMIT, CRC_START
 from ..errors import KafkaFormatError, StructureError
 from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
-from ..types import BatchTable, Buffer, view_of
+from ..types import BatchTable, Buffer, IntArray, view_of
 from .builder import BatchBuilder
 from .reader import RecordReader
 
@@ -216,6 +218,41 @@ def build_marker(
     value = _END_TXN.pack(0, fitting("coordinator_epoch", coordinator_epoch, 32))
     builder.append(_KEY.pack(0, CONTROL_COMMIT if commit else CONTROL_ABORT), value, timestamp)
     return builder.finish()
+
+
+_MARKERS = np.dtype(
+    [
+        ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"), ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"), ("base_timestamp", ">i8"), ("max_timestamp", ">i8"), ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("count", ">i4"), ("record", "V5"), ("version", ">i2"), ("kind", ">i2"),
+        ("rest", "V8"),
+    ]
+)  # fmt: skip
+"""The bytes of a transaction marker with the coordinator epoch 0."""
+
+
+def build_markers(
+    producer_id: IntArray,
+    producer_epoch: IntArray,
+    commit: IntArray,
+    base_offset: IntArray,
+    timestamp: IntArray,
+    leader_epoch: IntArray,
+) -> list[bytes]:
+    """Build many transaction markers like `build_marker`. The fields must be valid.
+
+    For each marker, each array contains an item with the value of the parameter of `build_marker`.
+    """
+    if not len(producer_id):
+        return []
+    made = np.repeat(np.frombuffer(build_marker(0, 0, commit=False, timestamp=0), _MARKERS), len(producer_id))
+    made["producer_id"], made["producer_epoch"], made["kind"] = producer_id, producer_epoch, commit
+    made["base_offset"], made["leader_epoch"] = base_offset, leader_epoch
+    made["base_timestamp"] = made["max_timestamp"] = timestamp
+    data, size = made.tobytes(), _MARKERS.itemsize
+    made["crc"] = [core.crc32c(data, 0, at + CRC_START, at + size) for at in range(0, len(data), size)]
+    data = made.tobytes()
+    return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def _bytes(data: Buffer | None, name: str) -> bytes:

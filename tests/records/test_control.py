@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import struct
+from random import Random
 from types import ModuleType
 from typing import Any
 
 import building
+import numpy as np
 import pytest
 from decoding import required
 from golden_cases import GOLDEN
@@ -18,7 +20,7 @@ import kafkafmt
 from kafkafmt import Record
 from kafkafmt.errors import KafkaFormatError, StructureError
 from kafkafmt.records import build_marker, decode_control_record
-from kafkafmt.records.control import ABORT, COMMIT, KRAFT_VERSION, KRAFT_VOTERS, LEADER_CHANGE
+from kafkafmt.records.control import ABORT, COMMIT, KRAFT_VERSION, KRAFT_VOTERS, LEADER_CHANGE, build_markers
 
 CLUSTER_METADATA = GOLDEN / "kafka-4.3.1/internal/log/__cluster_metadata-0"
 
@@ -137,3 +139,20 @@ def test_keys_and_values_are_bytes(bad_key: Any, value: Any) -> None:
 def test_coordinator_epoch_must_fit_32_bits() -> None:
     with pytest.raises(OverflowError):
         build_marker(1, 0, commit=True, coordinator_epoch=2**31)
+
+
+def test_many_markers_equal_single_markers() -> None:
+    chance = Random(5)
+    rows = [
+        (
+            chance.choice((0, 7, 2**62)), chance.choice((0, 3, 2**15 - 1)), chance.randrange(2),
+            chance.choice((0, 9, 2**62)), chance.choice((-1, 0, 5, 2**60)), chance.choice((-1, 0, 2**31 - 1)),
+        )
+        for _ in range(60)
+    ]  # fmt: skip
+    expected = [
+        build_marker(producer, epoch, commit=bool(commit), base_offset=offset, timestamp=time, leader_epoch=leader)
+        for producer, epoch, commit, offset, time, leader in rows
+    ]
+    assert build_markers(*np.array(rows, np.int64).T) == expected
+    assert build_markers(*np.empty((6, 0), np.int64)) == []

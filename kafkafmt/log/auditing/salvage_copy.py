@@ -233,23 +233,18 @@ class PartitionCopy:
             base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
         highest = max([self.log.plan(source).next_offset or base, *(m.offset for m in markers)])
         mode, times = files.mode_and_times(source.place, view.status)
-        for part_base, part in divide(walker, spans, markers, base, highest, self.spans):
-            name = file_name(part_base)
+        for content in divide(walker, spans, markers, base, highest, self.spans):
+            name = file_name(content.base)
             self.made.modes[name] = mode
-            self.bases.append(part_base)
-            data: Buffer | None = None
+            self.bases.append(content.base)
             target = local_files.create(self._path(name), mode | OWNER)
             try:
-                for item in part:
-                    if isinstance(item, Restored):
-                        local_files.write_all(target, item.data)
-                    else:
-                        data = self.spans.copy(view, target, item)
+                data = self.spans.copy(view, target, content.spans, content.inserted)
                 if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
                     os.utime(target, ns=times)
             finally:
                 os.close(target)
-            self._index(part_base, data if len(part) == 1 else None)
+            self._index(content.base, data)
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:

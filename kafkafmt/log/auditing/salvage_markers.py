@@ -28,6 +28,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import build_marker
+from ...records.control import build_markers
 from ...types import BatchTable, IntArray, last_offsets
 from ..format import files
 from ..format.file_view import FileView
@@ -97,12 +98,20 @@ class _DataBatches:
         order = np.argsort(producers, kind="stable")
         return producers[order], rows[order]
 
-    def before(self, row: int, producer_id: int) -> _Batch | None:
-        """Return the last batch of a producer before a row of the table."""
-        producers, rows = self._sorted
-        start, stop = (int(np.searchsorted(producers, producer_id, side)) for side in ("left", "right"))
-        at = start + int(np.searchsorted(rows[start:stop], row)) - 1
-        return self._batches(rows[at : at + 1])[0] if at >= start else None
+    def before(self, rows: IntArray, producer_ids: IntArray) -> list[_Batch | None]:
+        """Return the last batch of each given producer before the given row of the table."""
+        producers, data_rows = self._sorted
+        # Batches are identified by their producer and their row, as one number. These numbers are sorted.
+        known, starts, number = np.unique(producers, return_index=True, return_inverse=True)
+        scale = len(self._table) + 1
+        wanted = np.searchsorted(known, producer_ids)
+        at = np.searchsorted(number * scale + data_rows, wanted * scale + rows) - 1
+        exists = at >= np.append(starts, len(producers))[wanted]
+        exists &= np.append(known, -1)[wanted] == producer_ids
+        found: list[_Batch | None] = [None] * len(rows)
+        for i, batch in zip(np.flatnonzero(exists).tolist(), self._batches(data_rows[at[exists]]), strict=True):
+            found[i] = batch
+        return found
 
     def last(self, ids: Container[int]) -> Iterator[tuple[int, _Batch]]:
         """Yield each producer in `ids` that has a batch, with its last batch."""
@@ -158,11 +167,15 @@ class _Search:
             return
         lasts, batches = last_offsets(table), _DataBatches(table)
         stop = bisect_right(self._lasts, int(lasts[-1]), self.at)
-        entries = self.entries[self.at : stop]
-        for entry, i in zip(entries, np.searchsorted(lasts, self._lasts[self.at : stop]).tolist(), strict=True):
-            if table["base_offset"][i] > entry.last:
-                own = batches.before(i, entry.producer_id) or self._batches.get(entry.producer_id)
-                self._restore(entry, own, int(table["leader_epoch"][i - 1]) if i else self._epoch)
+        offsets = np.array(self._lasts[self.at : stop], np.int64)
+        rows = np.searchsorted(lasts, offsets)
+        missing = np.flatnonzero(table["base_offset"][rows] > offsets)
+        if len(missing):
+            rows, entries = rows[missing], [self.entries[i] for i in (missing + self.at).tolist()]
+            own = batches.before(rows, np.array([entry.producer_id for entry in entries], np.int64))
+            epochs = np.where(rows > 0, table["leader_epoch"][rows - 1], self._epoch).tolist()
+            for entry, batch, epoch in zip(entries, own, epochs, strict=True):
+                self._restore(entry, batch or self._batches.get(entry.producer_id), epoch)
         self.at = stop
         self._batches.update(batches.last(self.ids))
         self._epoch = int(table["leader_epoch"][-1])
@@ -220,22 +233,27 @@ def restored_markers(
     if not search.found:
         return {}
     places: dict[str, list[Restored]] = defaultdict(list)
-    snapshots = _Snapshots(log)
     bases = [MAX_OFFSET if s.base_offset is None else s.base_offset for s, _ in kept]
-    for lost in search.found:
-        offset = lost.entry.last
+    for offset, data in zip(
+        (lost.entry.last for lost in search.found), _built(search.found, _Snapshots(log)), strict=True
+    ):
         at = bisect_right(bases, offset) - 1
         if at >= 0:
-            marker = build_marker(
-                lost.entry.producer_id,
-                _marker_epoch(lost, snapshots),
-                commit=lost.entry.commit,
-                base_offset=offset,
-                timestamp=lost.timestamp,
-                leader_epoch=lost.leader_epoch,
-            )
-            places[kept[at][0].name].append(Restored(offset, marker))
+            places[kept[at][0].name].append(Restored(offset, data))
     return places
+
+
+def _built(found: Sequence[_Lost], snapshots: _Snapshots) -> list[bytes]:
+    """Return the batches of lost markers."""
+    columns = (
+        (lost.entry.producer_id for lost in found),
+        (_marker_epoch(lost, snapshots) for lost in found),
+        (lost.entry.commit for lost in found),
+        (lost.entry.last for lost in found),
+        (lost.timestamp for lost in found),
+        (lost.leader_epoch for lost in found),
+    )
+    return build_markers(*(np.fromiter(column, np.int64, len(found)) for column in columns))
 
 
 def abort_markers(
@@ -270,36 +288,51 @@ def abort_markers(
 def _lost_markers(found: Transactions) -> list[_Marker]:
     """Return the missing commit and abort markers of transactions whose outcome is known."""
     markers = {e.last: _Marker(e.producer_id, e.first, e.last, commit=False) for e in found.unmarked}
-    for doubt in found.committed_unmarked:
-        offset = doubt.last_offset + 1
-        while offset in markers:
-            offset += 1
-        markers[offset] = _Marker(doubt.producer_id, doubt.first_offset, offset, commit=True)
+    following = {offset: offset + 1 for offset in markers}
+    """For each used offset, a higher offset. All offsets between the two are used."""
+    doubts = found.committed_unmarked
+    for producer_id, first, last in zip(
+        doubts.producer_id.tolist(), doubts.first.tolist(), doubts.last.tolist(), strict=True
+    ):
+        offset = _first_free(last + 1, following)
+        markers[offset] = _Marker(producer_id, first, offset, commit=True)
+        following[offset] = offset + 1
     return list(markers.values())
 
 
+def _first_free(offset: int, following: dict[int, int]) -> int:
+    """Return the first offset from `offset` on that is not a key of `following`. Shorten the paths in `following`."""
+    passed = []
+    while offset in following:
+        passed.append(offset)
+        offset = following[offset]
+    following.update(dict.fromkeys(passed, offset))
+    return offset
+
+
 class _Snapshots:
-    """The producer snapshots of a partition. Each one is read when it is first needed."""
+    """The producer snapshots of a partition. Only the snapshot that was read last is kept in memory."""
 
     def __init__(self, log: PartitionLog) -> None:
         self._files, directory = log.snapshots, log.directory
         names = (n for n in files.list_directory(directory.path)[1] if n not in directory.ignored)
         offsets = ((snapshot_offset_of(name), name) for name in names)
-        self._places = sorted((offset, name) for offset, name in offsets if offset is not None)
-        self._known: dict[str, dict[int, ProducerEntry]] = {}
+        places = sorted((offset, name) for offset, name in offsets if offset is not None)
+        self._offsets = [offset for offset, _ in places]
+        self._names = [name for _, name in places]
+        self._known: tuple[str, dict[int, ProducerEntry]] = "", {}
 
     def after(self, offset: int) -> dict[int, ProducerEntry]:
         """Return the entries of the first readable snapshot above `offset`, by producer id."""
-        at = bisect_right(self._places, offset, key=lambda s: s[0])
-        while at < len(self._places):
-            name = self._places[at][1]
+        at = bisect_right(self._offsets, offset)
+        while at < len(self._names):
+            name = self._names[at]
             try:
-                if name not in self._known:
-                    entries = read_snapshot(self._files.read(name) or b"")
-                    self._known[name] = {p.producer_id: p for p in entries}
-                return self._known[name]
+                if name != self._known[0]:
+                    self._known = name, {p.producer_id: p for p in read_snapshot(self._files.read(name) or b"")}
+                return self._known[1]
             except KafkaFormatError:
-                del self._places[at]
+                del self._offsets[at], self._names[at]
         return {}
 
 

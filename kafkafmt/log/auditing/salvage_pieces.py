@@ -230,12 +230,10 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     return joined
 
 
-def insert(
+def bytes_before(
     tables: Iterable[tuple[IntArray, BatchTable]], spans: IntArray, markers: Sequence[Restored]
-) -> list[IntArray | Restored]:
-    """Return the batches and the restored markers as one list in offset order.
-
-    Each item is a marker, or an array of byte ranges like `spans`.
+) -> list[int]:
+    """Return, for each restored marker, how many bytes of the byte ranges `spans` are copied before it.
 
     Parameters
     ----------
@@ -246,45 +244,23 @@ def insert(
     markers : sequence of Restored
         The markers, in offset order.
     """
-    items: list[IntArray | Restored] = []
-    rest, waiting = _Rest(spans), 0
-    offsets = np.array([marker.offset for marker in markers], np.int64)
+    sizes = spans[:, 1] - spans[:, 0]
+    found = np.full(len(markers), sizes.sum(), np.int64)
+    # The difference between the position of a byte in the copy and in the file, for each byte range.
+    shifts = np.cumsum(sizes) - sizes - spans[:, 0]
+    order = np.argsort(spans[:, 0], kind="stable")
+    starts, shifts = spans[order, 0], shifts[order]
+    offsets, waiting = np.array([marker.offset for marker in markers], np.int64), 0
     for positions, table in tables:
-        following = np.searchsorted(table["base_offset"], offsets[waiting:], "right")
-        inside = following[: int(np.searchsorted(following, len(table)))]
-        for position in positions[inside].tolist():
-            before = rest.take(position)
-            items += [before, markers[waiting]] if len(before) else [markers[waiting]]
-            waiting += 1
+        bases = table["base_offset"]
+        stop = waiting + int(np.searchsorted(offsets[waiting:], bases[-1]))
+        at = positions[np.searchsorted(bases, offsets[waiting:stop], "right")]
+        found[waiting:stop] = at + shifts[np.searchsorted(starts, at, "right") - 1]
+        waiting = stop
         if waiting == len(markers):
             break
-    last = rest.take_all()
-    return [*items, *([last] if len(last) else []), *markers[waiting:]]
-
-
-class _Rest:
-    """Byte ranges that a caller takes in order. Each position passed to `take` is in one of the ranges."""
-
-    def __init__(self, spans: IntArray) -> None:
-        self._spans = spans
-        self._order = np.argsort(spans[:, 0], kind="stable")
-        self._starts = spans[self._order, 0]
-        self._at, self._begin = 0, int(spans[0, 0]) if len(spans) else 0
-
-    def take(self, position: int) -> IntArray:
-        """Return the byte ranges before the file position `position` that have not been taken yet."""
-        i = int(self._order[np.searchsorted(self._starts, position, "right") - 1])
-        taken = self._spans[self._at : i + 1].copy()
-        taken[0, 0], taken[-1, 1] = self._begin, position
-        self._at, self._begin = i, position
-        return taken[: -1 if taken[-1, 0] == position else None]
-
-    def take_all(self) -> IntArray:
-        """Return all byte ranges that have not been taken yet."""
-        taken = self._spans[self._at :].copy()
-        if len(taken):
-            taken[0, 0] = self._begin
-        return taken
+    counts: list[int] = found.tolist()
+    return counts
 
 
 def size_of(items: Sequence[Piece | Restored]) -> int:
@@ -318,34 +294,63 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
     yield base, part
 
 
+class Content(NamedTuple):
+    """What is written to one segment of a copy.
+
+    Attributes
+    ----------
+    base : int
+        Base offset of the segment.
+    spans : array of int64, shape (n, 2)
+        Byte ranges to copy.
+    inserted : list of (int, bytes)
+        The number of bytes from `spans` before each restored marker, and the marker.
+    """
+
+    base: int
+    spans: IntArray
+    inserted: list[tuple[int, bytes]]
+
+
 def divide(
     walker: Walker, spans: IntArray, markers: Sequence[Restored], base: int, highest: int, copier: SpanCopier
-) -> Iterator[tuple[int, list[IntArray | Restored]]]:
-    """Assign byte ranges and rebuilt transaction markers to the segments of a copy.
+) -> Iterator[Content]:
+    """Assign byte ranges and rebuilt transaction markers to the segments of a copy, usually to one segment.
 
-    For each segment, yield the base offset and the items to write, in offset order. An item is an
-    array of byte ranges to copy, or a transaction marker. Usually there is only one segment with
-    one array. For the parameters, see `insert` and `split`. `copier` reads small byte ranges.
+    For the parameters, see `bytes_before` and `split`. `copier` reads small byte ranges.
     """
-    items: list[IntArray | Restored] = [spans]
+    places: list[int] = []
     if markers:
-        items = insert(tables_of(walker, spans, copier, Scratch()), spans, markers)
+        places = bytes_before(tables_of(walker, spans, copier, Scratch()), spans, markers)
     if walker.size + sum(len(m.data) for m in markers) <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
-        yield base, items
+        yield Content(base, spans, [(place, m.data) for place, m in zip(places, markers, strict=True)])
         return
-    pieces: Items = []
-    for item in items:
-        pieces += [item] if isinstance(item, Restored) else pieces_of(item)
-    for part_base, part in split(walker, pieces, base, highest):
-        together: list[IntArray | Restored] = []
-        adjacent: list[Piece] = []
-        for piece in part:
-            if isinstance(piece, Piece):
-                adjacent.append(piece)
+    for part_base, part in split(walker, _in_order(spans, places, markers), base, highest):
+        pieces = [item for item in part if isinstance(item, Piece)]
+        inserted, size = [], 0
+        for item in part:
+            if isinstance(item, Restored):
+                inserted.append((size, item.data))
             else:
-                together += [spans_of(adjacent), piece] if adjacent else [piece]
-                adjacent = []
-        yield part_base, [*together, spans_of(adjacent)] if adjacent else together
+                size += item.end - item.position
+        yield Content(part_base, spans_of(pieces), inserted)
+
+
+def _in_order(spans: IntArray, places: Sequence[int], markers: Sequence[Restored]) -> Items:
+    """Return byte ranges and restored markers as one list, in offset order.
+
+    For each marker, `places` contains the number of bytes of the byte ranges before the marker.
+    """
+    items: Items = []
+    copied, waiting = 0, 0
+    for start, end in spans.tolist():
+        while waiting < len(places) and places[waiting] < copied + end - start:
+            cut = start + places[waiting] - copied
+            items += [Piece(start, cut), markers[waiting]] if cut > start else [markers[waiting]]
+            copied, start, waiting = places[waiting], cut, waiting + 1
+        items.append(Piece(start, end))
+        copied += end - start
+    return [*items, *markers[waiting:]]
 
 
 def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,11 +53,13 @@ class SpanCopier:
     def _offsets(self) -> npt.NDArray[np.int32]:
         return np.empty(MOST_SPANS + 1, np.int32)
 
-    def copy(self, view: FileView, target: int, spans: IntArray) -> Buffer | None:
+    def copy(
+        self, view: FileView, target: int, spans: IntArray, inserted: Sequence[tuple[int, bytes]] = ()
+    ) -> Buffer | None:
         """Write byte ranges of `view` to the file descriptor `target`, at its current position.
 
-        If all byte ranges were written with one call, return the written bytes. They are valid until
-        the next call of this method. Otherwise, return None.
+        If all byte ranges were written with one call and nothing was inserted, return the written bytes.
+        They are valid until the next call of this method. Otherwise, return None.
 
         Parameters
         ----------
@@ -66,22 +69,41 @@ class SpanCopier:
             A file descriptor that is open for writing.
         spans : array of int64, shape (n, 2)
             Start and end position of each byte range in `view`.
+        inserted : sequence of (int, bytes)
+            Other data to write: the number of bytes from `spans` before the data, and the data. The
+            sequence is sorted by this number.
 
         Raises
         ------
         OSError
             A byte range is past the end of `view` (EIO), or a system call fails.
         """
-        if not len(spans):
-            return b""
-        windows, data = 0, None
+        windows, data, waiting, copied = 0, None, 0, 0
         for start, end, data in self.windows(view, spans):
             windows += 1
+            size = end - start if data is None else len(data)
+            parts: list[Any] = []
+            at = 0
+            while waiting < len(inserted) and inserted[waiting][0] < copied + size:
+                before, other = inserted[waiting][0] - copied, inserted[waiting][1]
+                if data is None:
+                    if at < before:
+                        view.transfer(target, start + at, start + before)
+                    write_all(target, other)
+                else:
+                    parts += [data[at:before], other]
+                at, waiting = before, waiting + 1
             if data is None:
-                view.transfer(target, start, end)
+                view.transfer(target, start + at, end)
             else:
-                write_all(target, data)
-        return data if windows == 1 else None
+                parts.append(data[at:])
+                write_all(target, b"".join(parts) if len(parts) > 1 else data)
+            copied += size
+        if waiting < len(inserted):
+            write_all(target, b"".join(other for _, other in inserted[waiting:]))
+        if inserted or windows > 1:
+            return None
+        return data if windows else b""
 
     def windows(self, view: FileView, spans: IntArray) -> Iterator[tuple[int, int, ByteArray | None]]:
         """Divide byte ranges of `view` into ranges that are processed together.

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from salvaging import abort, aborted_entries, committed, corrupt, data, partition, salvaged
 
-from kafkafmt.log.auditing.salvage_pieces import Restored, insert, paired
-from kafkafmt.log.auditing.span_tables import tables_of
+from kafkafmt.log.auditing import salvage_pieces
+from kafkafmt.log.auditing.salvage_pieces import Restored, divide, paired
 from kafkafmt.log.format import span_copier
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.span_copier import SpanCopier
-from kafkafmt.log.reading.segment_tables import Scratch
 from kafkafmt.log.reading.segment_walker import Walker
 
 
@@ -28,16 +27,18 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("seed", range(10))
-def test_markers_are_inserted_between_batches_in_offset_order(tmp_path: Path, seed: int) -> None:
+def test_markers_are_inserted_between_batches_in_offset_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     chance = Random(seed)
     kept: list[tuple[int, int, int]] = []
     content, offset = bytearray(), 0
     for _ in range(60):
         offset += chance.choice((1, 1, 1, 3))
-        made = data(offset)
+        batch = data(offset)
         if chance.random() < 0.7:
-            kept.append((offset, len(content), len(content) + len(made)))
-        content += made
+            kept.append((offset, len(content), len(content) + len(batch)))
+        content += batch
     (tmp_path / "log").write_bytes(content)
     spans: list[list[int]] = []
     for _, start, end in kept:
@@ -51,15 +52,14 @@ def test_markers_are_inserted_between_batches_in_offset_order(tmp_path: Path, se
     ]
     ranges = paired(*np.array(spans, np.int64).T)
     with FileView(tmp_path / "log") as view:
-        items = insert(tables_of(Walker(view, 0), ranges, SpanCopier(), Scratch()), ranges, markers)
-    written = b""
-    for item in items:
-        assert len(item)
-        written += (
-            item.data if isinstance(item, Restored) else b"".join(content[start:end] for start, end in item.tolist())
-        )
+        monkeypatch.setattr(salvage_pieces, "MAX_SEGMENT_BYTES", chance.choice((2**31, 1000)))
+        made = b""
+        for part in divide(Walker(view, 0), ranges, markers, 0, offset, SpanCopier()):
+            with (tmp_path / "copy").open("wb") as copy:
+                SpanCopier().copy(view, copy.fileno(), part.spans, part.inserted)
+            made += (tmp_path / "copy").read_bytes()
     batches = [(first, bytes(content[start:end])) for first, start, end in kept]
-    assert written == b"".join(part for _, part in sorted([*batches, *((m.offset, m.data) for m in markers)]))
+    assert made == b"".join(part for _, part in sorted([*batches, *((m.offset, m.data) for m in markers)]))
 
 
 @pytest.mark.usefixtures("small_windows")

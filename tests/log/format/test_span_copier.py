@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,11 @@ from kafkafmt.log.format.span_copier import SpanCopier
 DATA = random.Random(5).randbytes(300_000)
 
 
-def copied(folder: Path, spans: list[tuple[int, int]]) -> bytes:
+def copied(folder: Path, spans: list[tuple[int, int]], inserted: Sequence[tuple[int, bytes]] = ()) -> bytes:
     source, target = folder / "source", folder / "target"
     source.write_bytes(DATA)
     with FileView(source) as view, target.open("wb") as file:
-        SpanCopier().copy(view, file.fileno(), np.array(spans, np.int64).reshape(-1, 2))
+        SpanCopier().copy(view, file.fileno(), np.array(spans, np.int64).reshape(-1, 2), inserted)
     return target.read_bytes()
 
 
@@ -35,7 +36,13 @@ def test_spans_are_copied_in_the_given_order(seed: int, tmp_path: Path, monkeypa
         size = chance.choice((0, 1, 60, 60, 99, 300, 3000))
         spans.append((at, min(at + size, len(DATA))))
         at = min(max(at + size + chance.choice((0, 0, 10, 400, -700)), 0), len(DATA))
-    assert copied(tmp_path, spans) == b"".join(DATA[a:b] for a, b in spans)
+    whole = b"".join(DATA[a:b] for a, b in spans)
+    assert copied(tmp_path, spans) == whole
+    places = sorted([0, 0, len(whole), *(chance.randrange(len(whole) + 1) for _ in range(20))])
+    inserted = [(place, b"<%d>" % i) for i, place in enumerate(places)]
+    ends = [*places[1:], len(whole)]
+    expected = b"".join(data + whole[place:end] for (place, data), end in zip(inserted, ends, strict=True))
+    assert copied(tmp_path, spans, inserted) == expected
 
 
 def test_many_small_spans_take_few_system_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
