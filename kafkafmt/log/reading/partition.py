@@ -318,8 +318,11 @@ class PartitionLog(PlannedLog):
     def _damage_of(self, damaged: Sequence[Damage], start: int, stop: int, on_damage: OnDamage | None) -> None:
         """Report the damage ``damaged[start:stop]`` from a plan, unless `on_damage` is a `BatchDamage` object."""
         if start < stop and not isinstance(on_damage, BatchDamage):
-            for damage in damaged[start:stop]:
-                self.damage(damage, on_damage)
+            if on_damage is None:
+                self.damage(damaged[start], on_damage)
+            else:  # calling `damage` for each damaged byte range would take as long as creating the object
+                for damage in damaged[start:stop]:
+                    on_damage(damage)
 
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read

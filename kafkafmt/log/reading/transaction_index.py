@@ -103,7 +103,7 @@ class IndexEntries:
         while waiting and self._lasts[waiting[0]] < before:
             i = waiting.popleft()
             if not self._covered[i]:
-                yield from self.at(slice(i, i + 1))
+                yield Aborted(self.producer_id.item(i), self.first.item(i), self._lasts[i], self.stable.item(i))
         if waiting:
             self.next_markers[producer_id] = self._lasts[waiting[0]]
         else:
