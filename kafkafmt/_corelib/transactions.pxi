@@ -98,14 +98,27 @@ cdef inline bint continues_producer(const Batch* row, const Batch* following) no
             and not (following.attributes ^ row.attributes) & TRANSACTIONAL_BIT)
 
 
+cdef int set_entry(const Batch* row, dict entries, dict opened, object producer, entry_type) except -1:
+    """Store the state of a producer whose last data batch is `row`."""
+    cdef object entry = entries.get(producer), first = opened.get(producer)
+    cdef int32_t sequence = -1
+    if row.base_sequence >= 0:
+        sequence = <int32_t>((<int64_t>row.base_sequence + row.last_offset_delta) & MAX_INT32)
+    entries[producer] = tuple.__new__(
+        entry_type,
+        (producer, row.producer_epoch, sequence, last_offset_object(row), row.last_offset_delta, row.max_timestamp,
+         -1 if entry is None else entry[6], -1 if first is None else first))
+    return 0
+
+
 def update_producers(rows, dict markers not None, dict entries not None, dict opened not None, list oldest not None, dict saved, entry_type):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(rows), i
     cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
     cdef const Batch* row
     cdef list aborted = []
-    cdef object producer, entry, first, stable
-    cdef int32_t sequence
+    cdef dict waiting = {}      # the rows of data batches that `entries` does not contain yet, by producer
+    cdef object producer, entry, first, stable, at
     cdef int kind
     for i in range(n):
         row = &batches[i]
@@ -114,8 +127,11 @@ def update_producers(rows, dict markers not None, dict entries not None, dict op
         producer = row.producer_id
         if saved is not None and producer not in saved:
             saved[producer] = entries.get(producer), opened.get(producer)
-        entry = entries.get(producer)
         if row.attributes & CONTROL_BIT:
+            at = waiting.pop(producer, None)
+            if at is not None:
+                set_entry(&batches[<Py_ssize_t>at], entries, opened, producer, entry_type)
+            entry = entries.get(producer)
             marker = markers.get(row.base_offset)
             if marker is None:
                 continue
@@ -132,17 +148,19 @@ def update_producers(rows, dict markers not None, dict entries not None, dict op
                 stable = oldest_open(opened, oldest)
                 aborted.append((producer, first, row.base_offset, <object>row.base_offset + 1 if stable is None else stable))
             continue
-        first = opened.get(producer)
-        if row.attributes & TRANSACTIONAL_BIT and (first is None or first < 0):
-            first = opened[producer] = row.base_offset
-            heappush(oldest, (first, producer))
+        if row.attributes & TRANSACTIONAL_BIT:
+            first = opened.get(producer)
+            if first is None or first < 0:
+                opened[producer] = row.base_offset
+                heappush(oldest, (row.base_offset, producer))
         if i + 1 < n and continues_producer(row, &batches[i + 1]):
             continue  # the next batch replaces the entry
-        sequence = <int32_t>((<int64_t>row.base_sequence + row.last_offset_delta) & MAX_INT32) if row.base_sequence >= 0 else -1
-        entries[producer] = tuple.__new__(
-            entry_type,
-            (producer, row.producer_epoch, sequence, last_offset_object(row), row.last_offset_delta, row.max_timestamp,
-             -1 if entry is None else entry[6], -1 if first is None else first))
+        if producer in entries:
+            waiting[producer] = i
+        else:
+            set_entry(row, entries, opened, producer, entry_type)
+    for producer, at in waiting.items():
+        set_entry(&batches[<Py_ssize_t>at], entries, opened, producer, entry_type)
     return aborted
 
 
