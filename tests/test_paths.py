@@ -124,6 +124,7 @@ def nothing_made(folder: Path) -> bool:
         ("nothing://x/y", "Protocol not known: nothing; the known schemes are s3, gs, az"),
         ("zip://x", "the URL names no archive; write zip://DIRECTORY::URL"),
         ("tar://", "the URL names no archive; write tar://DIRECTORY::URL"),
+        ("dbfs://x/y", "set FSSPEC_DBFS_INSTANCE and FSSPEC_DBFS_TOKEN in the environment"),
         ("my_scheme://x", "only local files"),
     ],
 )
@@ -138,6 +139,13 @@ def test_library_rejects_a_wrong_url(log: Path, tmp_path: Path, path: str, messa
     with pytest.raises(ValueError, match="local"):
         kafkafmt.LogDirectory(path)
     assert nothing_made(tmp_path)
+
+
+def test_error_of_a_file_system_names_the_url() -> None:
+    url = "ftp://127.0.0.1:1/logs"  # nothing listens on this port
+    with pytest.raises(ConnectionRefusedError) as caught:
+        kafkafmt.open(url)
+    assert caught.value.filename == url
 
 
 def test_missing_package_is_reported_with_the_command_that_installs_it(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -105,8 +106,18 @@ def _file_system(path: UrlPath) -> Store:
     except ValueError as error:
         known = "s3, gs, az, abfss, file, and the schemes of fsspec"
         raise SchemeError(f"{path}: {first_line(error)}; the known schemes are {known}") from None
-    except OSError:
-        raise
+    except TypeError as error:
+        settings = re.findall(r"'(\w+)'", str(error))
+        if not settings:
+            raise
+        variables = " and ".join(f"FSSPEC_{path.scheme.upper()}_{name.upper()}" for name in settings)
+        raise SchemeError(
+            f"{path}: fsspec needs settings for {path.scheme}://; set {variables} in the environment"
+        ) from None
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno or errno.EIO, error.strerror or first_line(error), str(path)) from error
     except Exception as error:  # each file system raises its own error classes
         raise OSError(errno.EIO, first_line(error), str(path)) from error
 
