@@ -12,6 +12,7 @@ encoding.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -193,7 +194,10 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
     same &= ~append_time[1:] | (table["max_timestamp"][1:] == table["max_timestamp"][:-1])
     plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
     borders = np.flatnonzero(~(same & plain[1:] & plain[:-1])) + 1
-    yield from np.split(table, borders) if len(table) else ()
+    # For each group, `np.split` would take forty times as long as a slice.
+    for start, end in itertools.pairwise([0, *borders.tolist(), len(table)]):
+        if start < end:
+            yield table[start:end]
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:

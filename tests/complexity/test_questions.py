@@ -106,6 +106,20 @@ def test_diff_grows_linearly_with_differences(tmp_path: Path) -> None:
     grows_linearly(60, work)
 
 
+def test_diff_grows_linearly_with_damage(tmp_path: Path) -> None:
+    """Two of three batches are damaged in the first copy, and one of five in the second copy."""
+
+    def work(n: int) -> Counter[str]:
+        batches = [simple_batch([b"value"], i) for i in range(15 * n)]
+        damaged = [mutate(b, len(b) - 2, b"?") for b in batches]
+        first = b"".join(damaged[i] if i % 3 else b for i, b in enumerate(batches))
+        second = b"".join(b if i % 5 else damaged[i] for i, b in enumerate(batches))
+        copies = [write(tmp_path, [(0, data)]) for data in (first, second)]
+        return lines_of(lambda: kafkafmt.diff(*copies, threads=1))
+
+    grows_linearly(20, work)
+
+
 def test_diff_grows_linearly_with_partitions(tmp_path: Path) -> None:
     def work(n: int) -> Counter[str]:
         copies = [write(tmp_path, many_segments(count), partitions=n) for count in (1, 2)]

@@ -7,10 +7,11 @@ compared, because the same records can be in different batches, for example afte
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -71,25 +72,38 @@ class Spans:
             if kind != MISSING:
                 found += spans
                 continue
-            damaged = sorted(self._spans.get((DAMAGED, 1 - side), []), key=lambda d: d.first or 0)
-            found += chain.from_iterable(_without(span, damaged) for span in spans)
+            damaged = _combined(self._spans.get((DAMAGED, 1 - side), []))
+            found += chain.from_iterable(_without(span, *damaged) for span in spans)
         return found
 
 
-def _without(span: Span, damaged: list[Span]) -> Iterator[Span]:
-    """Yield the parts of the offset range `span` that do not overlap damage."""
+def _combined(damaged: list[Span]) -> tuple[list[int], list[float]]:
+    """Combine damage with adjacent or overlapping offsets. Return the first and last offsets, in ascending order."""
+    firsts: list[int] = []
+    lasts: list[float] = []
+    for first, last in sorted((d.first or 0, inf if d.last is None else d.last) for d in damaged):
+        if lasts and first <= lasts[-1] + 1:
+            lasts[-1] = max(lasts[-1], last)
+        else:
+            firsts.append(first)
+            lasts.append(last)
+    return firsts, lasts
+
+
+def _without(span: Span, firsts: list[int], lasts: list[float]) -> Iterator[Span]:
+    """Yield the parts of the offset range `span` that do not overlap damage.
+
+    `firsts` and `lasts` contain the first and last offsets of the damage, in ascending order.
+    """
     assert span.first is not None
     assert span.last is not None
-    first = span.first
-    for d in damaged:
-        low, high = d.first if d.first is not None else 0, span.last if d.last is None else d.last
-        if high < first or low > span.last:
-            continue
-        if low > first:
-            yield span._replace(first=first, last=low - 1)
-        first = max(first, high + 1)
+    first: float = span.first
+    for i in range(bisect_left(lasts, first), bisect_right(firsts, span.last)):
+        if firsts[i] > first:
+            yield span._replace(first=int(first), last=firsts[i] - 1)
+        first = max(first, lasts[i] + 1)
     if first <= span.last:
-        yield span._replace(first=first)
+        yield span._replace(first=int(first))
 
 
 class _Batches:

@@ -8,6 +8,7 @@ batch.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -237,11 +238,14 @@ class MergedDirectory:
         used = [self._path(*pair) for pair in dict.fromkeys(map(tuple, rows[["replica", "segment"]].tolist()))]
         known = used or [s.path for s in self._leader.log.segments[-1:]]
         target = local_files.create(path, self._segment_mode | OWNER)
+        views: dict[int, tuple[int, FileView]] = {}
         try:
             for group in _by_file(rows):
-                self._copy(target, group)
+                self._copy(target, group, views)
         finally:
             os.close(target)
+            for _, view in views.values():
+                view.close()
         times = [t for place in known if (t := files.times_of(place)) is not None]
         if times:
             os.utime(path, ns=max(times, key=lambda t: t[1]))
@@ -273,8 +277,12 @@ class MergedDirectory:
         )
         return path if exact else None
 
-    def _copy(self, target: int, rows: Headers) -> None:
-        """Append batches of one segment file to `target`. Rebuild a batch if only some of its records are used."""
+    def _copy(self, target: int, rows: Headers, views: dict[int, tuple[int, FileView]]) -> None:
+        """Append batches of one segment file to `target`. Rebuild a batch if only some of its records are used.
+
+        For each replica, `views` contains the segment file from which batches were copied last, and
+        its number. These files stay open, because small groups can alternate between the replicas.
+        """
         if rows["cut"][0]:
             for row in rows:
                 batch = batch_bytes(self.replicas, row)
@@ -282,8 +290,14 @@ class MergedDirectory:
                 local_files.write_all(target, built)
             return
         spans = np.stack((rows["position"], rows["position"] + rows["size"]), axis=1)
-        with FileView(self._path(int(rows["replica"][0]), int(rows["segment"][0])), fill_unreadable=True) as view:
-            self._spans.copy(view, target, spans)
+        replica, segment = int(rows["replica"][0]), int(rows["segment"][0])
+        number, view = views.get(replica, (-1, None))
+        if view is None or number != segment:
+            if view is not None:
+                view.close()
+            view = FileView(self._path(replica, segment), fill_unreadable=True)
+            views[replica] = segment, view
+        self._spans.copy(view, target, spans)
 
     def _checkpoints(self, first: int) -> dict[str, int]:
         """Return the checkpoint entries of the merged partition, as a dict from checkpoint file name to offset.
@@ -385,4 +399,5 @@ def _by_file(rows: Headers) -> Iterator[Headers]:
         return
     keys = rows["replica"].astype(np.int64) * 2 + rows["cut"], rows["segment"]
     changes = (keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1])
-    yield from np.split(rows, np.flatnonzero(changes) + 1)
+    for start, end in itertools.pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]):
+        yield rows[start:end]
