@@ -345,6 +345,8 @@ def scan_damaged(
     last: int | None = None,
     origin: int = 0,
     window: SearchWindow | None = None,
+    wrappers: IntArray | None = None,
+    prefetch: bool = False,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
     """Scan valid batches, and skip damaged batches.
 
@@ -372,6 +374,8 @@ def scan_damaged(
         - The value is -3 if the magic is unknown. Then `actual` is the magic, and `stored` is 0.
         - The value is -4 if the batch would end after the file. Then `actual` is the number of
           bytes up to the end of the file, and `stored` is the size of the batch.
+        - The value is -6 if the offset of a wrapper message contradicts its inner messages. Then
+          `actual` is the offset, and `stored` is the highest inner offset in `wrappers`.
     start, end : int, optional
         Range of the buffer to scan. By default, the whole buffer.
     file_end : int, optional
@@ -388,6 +392,14 @@ def scan_damaged(
     window : SearchWindow, optional
         Bytes of the file that were searched for valid batches. If None, a damaged batch is skipped
         only if its length field can be trusted.
+    wrappers : int64 array of shape (n, 4), optional
+        Position of each wrapper message in the buffer, first and highest offset of its inner
+        messages, and number of inner messages, in ascending order of the positions. By default, the
+        scan ends before the first wrapper message.
+    prefetch : bool, default False
+        Continue after wrapper messages that `wrappers` does not contain. The result is then only an
+        estimate of the wrapper messages in the buffer. By default, the scan ends before such a
+        message.
 
     Returns
     -------
@@ -418,7 +430,7 @@ def scan_damaged(
     The scan ends before the first of these batches:
 
     - a batch that extends past `end`, or a damaged batch that is not skipped
-    - a wrapper message, a batch with a negative last offset delta, or a batch whose next offset
+    - a wrapper message that `wrappers` does not contain, a batch with a negative last offset delta, or a batch whose next offset
       would exceed 2**63 - 1
     - a batch that cannot be stored, because `table` or `spans` has no row left
 
@@ -459,7 +471,7 @@ def resume_after(
     file_end: int,
     zero_tail: int,
     expected: int,
-    among_plain: bool,
+    among_plain: bool | None,
 ) -> tuple[int, bool] | None:
     """Find the position at which reading resumes after a damaged batch, in common cases.
 
@@ -482,9 +494,9 @@ def resume_after(
         Position of the end of the file, and start of the zero bytes at the end of the file.
     expected : int
         Lowest offset that the damaged batch can have.
-    among_plain : bool
+    among_plain : bool or None
         Whether all valid batches before the damage are uncompressed, and some of them are messages of
-        format 0 or 1.
+        format 0 or 1. None if there is no valid batch before the damage.
 
     Returns
     -------
@@ -499,7 +511,8 @@ def resume_after(
 
     - According to its length field, the damaged batch ends at the end of the file, or at a header
       that is inside a valid batch.
-    - A valid batch may be inside another batch or inside a wrapper message.
+    - A valid batch may be inside another batch.
+    - A valid batch may be inside a wrapper message, and the decision depends on compressed data.
     - The decision depends on bytes that are not in the buffer.
 
     Notes

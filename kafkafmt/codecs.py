@@ -105,7 +105,7 @@ class Arena:
             self._replace(grown)
         return self.view[self.filled : end]
 
-    def append(self, part: bytes) -> None:
+    def append(self, part: bytes | memoryview) -> None:
         """Append bytes to the buffer. Enlarge the buffer if necessary."""
         end = self.filled + len(part)
         if end > len(self.view):
@@ -306,7 +306,7 @@ class Decompressor:
                     self._check(arena.filled - start, CODEC_GZIP)
                 if not left:
                     window *= 2
-            if data[position : position + 2] != GZIP_MAGIC:
+            if position == len(data) or data[position : position + 2] != GZIP_MAGIC:
                 return
             window = GZIP_WINDOW
 

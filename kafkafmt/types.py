@@ -175,9 +175,8 @@ class SearchWindow(NamedTuple):
         Start and end of the searched range. A batch is found only if it begins in this range.
     file_end, zero_tail : int
         Position of the end of the file, and position at which the zero bytes before the end begin.
-    among_plain : bool
-        Whether all valid batches so far were uncompressed, and some of them were messages of format
-        0 or 1.
+    magics, codecs : int
+        Bit masks of the magics and the codec ids of all valid batches so far.
     """
 
     buffer: Buffer
@@ -187,7 +186,8 @@ class SearchWindow(NamedTuple):
     searched_to: int
     file_end: int
     zero_tail: int
-    among_plain: bool
+    magics: int
+    codecs: int
 
 
 class Scan(NamedTuple):

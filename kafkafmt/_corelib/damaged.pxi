@@ -7,6 +7,8 @@ cdef enum:
     LENGTH_PROBLEM = -2         # log/reading/parts.py defines the same values.
     MAGIC_PROBLEM = -3
     END_PROBLEM = -4
+    WRAPPER_PROBLEM = -6
+    INNER_COLUMNS = 4
     SPAN_COLUMNS = 8
     # Largest total size of batches with wrong CRCs. Above it, CRCs are derived from the CRCs of prefixes.
     FAILED_BYTES = 1 << 20
@@ -83,7 +85,8 @@ cdef inline int describe_problem(int64_t* span, int status, const uint8_t* p, co
     return True
 
 
-def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expected=0, last=None, origin=0, window=None):
+def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expected=0, last=None, origin=0, window=None, wrappers=None,
+                 prefetch=False):
     cdef Source source = Source(buffer), searched = None
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t first, stop_at, n = 0, n_spans = 0, taken, capacity = len(table), span_capacity = len(spans)
@@ -98,8 +101,14 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
     cdef int64_t lowest = expected, before, buffer_at = origin, window_at = 0, searched_from = 0, searched_to = 0, searched_end = 0, zero_tail = 0, at, failed_bytes = 0
     cdef FoundBatches candidates = FoundBatches(NULL, 0)
     cdef Prefixes prefixes = Prefixes(p, stop, [NULL, NULL], [0, 0])
-    cdef bint known = last is not None, beyond = False, own = False, derive, among_plain = False
-    cdef int64_t previous = last if known else 0
+    cdef bint known = last is not None, beyond = False, own = False, derive
+    cdef uint32_t magics = 0, codecs = 0
+    cdef int among_plain
+    cdef int64_t previous = last if known else 0, first_offset
+    cdef Py_ssize_t n_inner = 0 if wrappers is None else len(wrappers)
+    cdef const int64_t* inner = <const int64_t*>arrays.take(wrappers, INNER_COLUMNS * n_inner, 8, False)
+    cdef const int64_t* inner_end = inner + INNER_COLUMNS * n_inner
+    cdef bint with_wrappers = wrappers is not None, guess = prefetch
     cdef uint32_t crc = 0
     cdef int status = SCAN_FULL, failed = 0
     if window is not None:
@@ -107,7 +116,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
         candidates.count = len(window.found)
         candidates.at = <const int64_t*>required(arrays.take(window.found, candidates.count, 8, False))
         window_at, searched_from, searched_to = window.position, window.searched_from, window.searched_to
-        searched_end, zero_tail, among_plain = window.file_end, window.zero_tail, window.among_plain
+        searched_end, zero_tail, magics, codecs = window.file_end, window.zero_tail, window.magics, window.codecs
     with nogil:
         while n < capacity and n_spans < span_capacity:
             row = &rows[n]
@@ -121,15 +130,33 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
                     p, taken, status = source.data + row.position, 0, SCAN_CRC
             if taken:
                 status = SCAN_FULL
-                if (row.count < 0 and row.magic < MAGIC_V2) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
+                if (row.count < 0 and row.magic < MAGIC_V2 and not with_wrappers) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
                     p = source.data + row.position
                     status = SCAN_END
                     break
                 before = previous if known else lowest - 1
+                first_offset = row.base_offset
+                if row.count < 0 and row.magic < MAGIC_V2:
+                    while inner < inner_end and inner[0] < row.position:
+                        inner += INNER_COLUMNS
+                    if inner < inner_end and inner[0] == row.position:
+                        first_offset = inner[1]
+                        if inner[2] != row.base_offset or inner[1] > inner[2]:
+                            span[0], span[1], span[2], span[3] = row.position, p - source.data, WRAPPER_PROBLEM, row.base_offset
+                            span[4], span[5], span[6], span[7] = inner[2], inner[3], n, True
+                            span += SPAN_COLUMNS
+                            n_spans += 1
+                            known = False
+                            continue
+                    elif not guess:
+                        p = source.data + row.position
+                        status = SCAN_END
+                        break
                 previous = row.base_offset + row.last_offset_delta
-                lowest = (previous if row.base_offset == before + 1 else min(before, previous)) + 1
+                lowest = (previous if first_offset == before + 1 else min(before, previous)) + 1
                 known = True
-                among_plain = among_plain and not row.attributes & CODEC_MASK
+                magics |= 1u << (row.magic & 7)
+                codecs |= 1u << (row.attributes & CODEC_MASK)
                 n += 1
                 continue
             if not describe_problem(span, status, p, stop, file_size - (p - source.data), crc):
@@ -144,6 +171,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
                 at = buffer_at + (p - source.data)
                 if not searched_from <= at < searched_to:
                     break
+                among_plain = -1 if magics == 0 else (magics & ~(1u << MAGIC_V2)) != 0 and codecs & ~1u == 0
                 at = resume_from(searched.data, searched.size, window_at, &candidates, at, searched_to, searched_end, zero_tail, lowest, among_plain, &own)
                 if at < 0 or at - buffer_at > stop_at:
                     break

@@ -81,6 +81,21 @@ cdef bint batch_found_at(FoundBatches* candidates, int64_t position) noexcept no
     return i < candidates.count and candidates.at[i] == position
 
 
+cdef bint may_be_missed(const uint8_t* data, Py_ssize_t size, Py_ssize_t p, int64_t origin, int64_t file_end, int64_t expected) noexcept nogil:
+    """Return whether a valid batch may begin at `p` although the search has not found it.
+
+    The caller must ensure that 61 bytes are available at `p`.
+    """
+    if data[p + MAGIC_AT] > MAGIC_V2 or int32_at(data + p + LENGTH_AT) < min_length(data[p + MAGIC_AT]):
+        return False
+    if int32_at(data + p + LENGTH_AT) > file_end - origin - p - ENTRY_OVERHEAD:
+        return False
+    if in_reach(int64_at(data + p), expected) and header_plausible(data + p, size - p):
+        return False            # If the batch were valid, the search would have found it.
+    # The search skips this header, although the batch may be valid.
+    return int32_at(data + p + LENGTH_AT) > size - p - ENTRY_OVERHEAD or actual_crc(data + p, int32_at(data + p + LENGTH_AT)) == stored_crc(data + p)
+
+
 cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
                           int64_t file_end, int64_t expected, int64_t reach, const int64_t* lengths, int64_t* last) noexcept nogil:
     """Return the end of a chain of adjacent valid batches, and store their last offset in `last`.
@@ -112,57 +127,71 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
             i += 1
         if i == candidates.count or candidates.at[i] != p + origin:
             break
-    if data[p + MAGIC_AT] > MAGIC_V2 or int32_at(data + p + LENGTH_AT) < min_length(data[p + MAGIC_AT]):
-        return p
-    if int32_at(data + p + LENGTH_AT) > file_end - origin - p - ENTRY_OVERHEAD:
-        return p
-    if in_reach(int64_at(data + p), expected) and header_plausible(data + p, size - p):
-        return p                # If the batch were valid, the search would have found it.
-    if int32_at(data + p + LENGTH_AT) > size - p - ENTRY_OVERHEAD or actual_crc(data + p, int32_at(data + p + LENGTH_AT)) == stored_crc(data + p):
-        return -1               # The search skips this header, although the batch may be valid.
-    return p
+    return -1 if may_be_missed(data, size, p, origin, file_end, expected) else p
 
 
-cdef bint may_be_inner(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
-                       int64_t file_end, int64_t zero_tail, int64_t expected) noexcept nogil:
-    """Return whether candidate `i` may be inside a wrapper message.
+cdef int64_t inner_messages_end(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
+                                int64_t file_end, int64_t zero_tail, int64_t expected, bint among_plain, bint wrapper, int64_t damaged_offset) noexcept nogil:
+    """Return the end of the inner messages that begin with candidate `i`, or 0 if the candidate is no inner message.
 
-    The candidate is an uncompressed message of magic 1. All valid batches before the damage are
-    uncompressed, and the damage does not begin with the header of a wrapper message. See
-    EmbeddedBatches._inner_messages_end.
+    The candidate is an uncompressed message of magic 1. `damaged_offset` is the offset in the header
+    of the damaged batch, and `wrapper` is True if this is the header of a wrapper message. Return -1
+    if the bytes in memory are not sufficient. See EmbeddedBatches._inner_messages_end.
     """
-    cdef int64_t lengths[6]
-    cdef int64_t start = candidates.at[i] - origin, p = start, end, last = 0, previous = int64_at(data + start)
-    cdef bint gap = False
-    cdef int k
-    if previous < expected:
-        return previous <= 0
-    for k in range(6):
-        lengths[k] = -1
-    end = chain_end(data, size, candidates, i, origin, scanned_to, file_end, expected, CHAIN_REACH, lengths, &last)
-    if end < 0 or end - start > CHAIN_REACH or end + origin >= zero_tail:
-        return True
-    while True:
-        p += ENTRY_OVERHEAD + <int64_t>int32_at(data + p + LENGTH_AT)
-        if p >= end:
+    cdef int64_t start = candidates.at[i] - origin, p = start, end = start, begin = int64_at(data + start), previous, highest = -1, found = 0, following
+    cdef bint followed, ahead, inner
+    if among_plain and not wrapper and 0 < begin < expected:
+        return 0
+    while True:                 # Find the end of the messages.
+        previous = int64_at(data + end)
+        end += ENTRY_OVERHEAD + <int64_t>int32_at(data + end + LENGTH_AT)
+        if end - start > CHAIN_REACH or end + BATCH_HEADER_SIZE > size or end + origin >= scanned_to or end + origin >= zero_tail:
+            return -1
+        followed = batch_found_at(candidates, end + origin)
+        if not followed and may_be_missed(data, size, end, origin, file_end, expected):
+            return -1
+        if not followed or data[end + MAGIC_AT] != MAGIC_V1 or data[end + LEGACY_ATTRIBUTES_AT] & CODEC_MASK or int64_at(data + end) <= previous:
             break
-        if data[p + MAGIC_AT] != MAGIC_V1 or data[p + LEGACY_ATTRIBUTES_AT] & CODEC_MASK:
-            return True
-        gap = gap or int64_at(data + p) != previous + 1
+    if wrapper:
+        highest = MANY_MESSAGES
+        if damaged_offset >= expected:
+            highest = min(highest, damaged_offset - expected)
+    ahead = not among_plain or (followed and (data[end + MAGIC_AT] == MAGIC_V2 or data[end + LEGACY_ATTRIBUTES_AT] & CODEC_MASK))
+    while p < end:              # Divide the messages into sequences with consecutive offsets.
         previous = int64_at(data + p)
-    return not gap and int64_at(data + start) == expected
+        p += ENTRY_OVERHEAD + <int64_t>int32_at(data + p + LENGTH_AT)
+        following = int64_at(data + p)
+        if p < end and following == previous + 1 and following != highest + 1:
+            continue
+        inner = begin <= highest or (begin == 0 and expected > 0 if among_plain else begin < expected)
+        if not inner and p < end:
+            inner = ahead and begin <= following - expected
+        elif not inner and not followed:
+            inner = not among_plain or begin <= expected
+        elif not inner and begin <= following - expected:
+            if data[p + MAGIC_AT] < MAGIC_V2 and data[p + LEGACY_ATTRIBUTES_AT] & CODEC_MASK:
+                return -1       # The first offset of the following wrapper message is not known.
+            inner = following != previous + 1
+        if not inner:
+            break
+        found = p
+        begin = following
+    return found
 
 
 cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t position, int64_t scanned_to,
-                         int64_t file_end, int64_t zero_tail, int64_t expected, bint among_plain, bint* own) noexcept nogil:
-    """Return the first result of `resume_after`, or -1 instead of None. Store the second result in `own`."""
-    cdef int64_t bad = position - origin, end, bad_end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained, stop = -1
+                         int64_t file_end, int64_t zero_tail, int64_t expected, int among_plain, bint* own) noexcept nogil:
+    """Return the first result of `resume_after`, or -1 instead of None. Store the second result in `own`.
+
+    `among_plain` is -1 if it is not known.
+    """
+    cdef int64_t bad = position - origin, end, bad_end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained, inner_end, stop = -1
     cdef int64_t lengths[6]
     cdef const uint8_t* p
     cdef const uint8_t* q
     cdef uint32_t crc = 0, stored
     cdef Py_ssize_t i, k, n
-    cdef bint head_continues, plain, wrapper, linked
+    cdef bint head_continues, plain, wrapper, linked, possible
     cdef int kind
     own[0] = False
     if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
@@ -224,19 +253,31 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         end = candidate + ENTRY_OVERHEAD + <int64_t>int32_at(q + LENGTH_AT)
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return -1
-        if (q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and int64_at(q) <= MANY_MESSAGES
-                and not (head_continues and (plain or p[MAGIC_AT] == MAGIC_V2))):
-            if wrapper or not among_plain or may_be_inner(data, size, candidates, i, origin, scanned_to, file_end, zero_tail, expected):
-                return -1       # The candidate may be inside a wrapper message.
         lengths[5] = <uint32_t>int32_at(q - 4)
         chained = lengths[5]
-        for k in range(5):
-            lengths[k] = varint_before(q, k + 1)
+        possible = False
+        for k in range(6):
+            if k < 5:
+                lengths[k] = varint_before(q, k + 1)
             chained = max(chained, lengths[k])
-        if chained >= end - candidate and chain_end(data, size, candidates, i, origin, scanned_to, file_end, expected, chained, lengths, &last) < 0:
+            # A longer value is not recognized, see EmbeddedBatches._value_end.
+            possible = possible or end - candidate <= lengths[k] <= max(LATER_REACH, end - candidate)
+        if possible and chain_end(data, size, candidates, i, origin, scanned_to, file_end, expected, chained, lengths, &last) < 0:
             return -1
         if head_continues and expected <= int64_at(q) < next_offset:
             return -1
+        if (q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and int64_at(q) <= MANY_MESSAGES
+                and not (head_continues and (plain or p[MAGIC_AT] == MAGIC_V2))):
+            inner_end = -1
+            if among_plain >= 0:
+                inner_end = inner_messages_end(data, size, candidates, i, origin, scanned_to, file_end, zero_tail, expected, among_plain,
+                                               wrapper, first_offset)
+            if inner_end < 0:
+                return -1
+            if inner_end > 0:
+                covered = inner_end
+                i += 1
+                continue
         if int64_at(q) < expected and (head_continues or (q[MAGIC_AT] < MAGIC_V2 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK)):
             covered = end
             i += 1
@@ -285,7 +326,8 @@ def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tai
     cdef Py_ssize_t count = len(found)
     cdef FoundBatches candidates = FoundBatches(<const int64_t*>required(arrays.take(found, count, 8, False)), count)
     cdef int64_t at = position, start = origin, to = scanned_to, end = file_end, zeros = zero_tail, lowest = expected, result
-    cdef bint plain = among_plain, own = False
+    cdef int plain = -1 if among_plain is None else bool(among_plain)
+    cdef bint own = False
     with nogil:
         result = resume_from(source.data, source.size, start, &candidates, at, to, end, zeros, lowest, plain, &own)
     return None if result < 0 else (result, own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
+    CODEC_NONE,
     CONTROL_BIT,
     LENGTH_AT,
     MAGIC_AT,
@@ -61,7 +62,7 @@ def after_corrupted(
     return following, any_beyond
 
 
-LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM = -2, -3, -4
+LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM, WRAPPER_PROBLEM = -2, -3, -4, -6
 """Values of the column `problem` of `scan_damaged`. log/reading/parts.py defines the same values."""
 
 
@@ -108,24 +109,38 @@ def scan_damaged(
     last: int | None = None,
     origin: int = 0,
     window: SearchWindow | None = None,
+    wrappers: IntArray | None = None,
+    prefetch: bool = False,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
     view = view_of(buffer)
     stop = check_range(view, start, end)
     size = len(view) if file_end is None else file_end
     crcs = PrefixCrcs(view, start)
     p, n, m = start, 0, 0
-    among_plain = window is not None and window.among_plain
+    inner = {} if wrappers is None else {at: rest for at, *rest in wrappers.tolist()}
+    magics, codecs = (window.magics, window.codecs) if window is not None else (0, 0)
     while n < len(table) and m < len(spans):
         count, at, error = scan_batches(buffer, table[n : n + 1], p, stop)
         if count:
             row = table[n]
             base, delta = int(row["base_offset"]), int(row["last_offset_delta"])
-            if (row["count"] < 0 and row["magic"] < MAGIC_V2) or delta < 0 or base + delta >= MAX_OFFSET:
+            wrapper = row["count"] < 0 and row["magic"] < MAGIC_V2
+            if (wrapper and wrappers is None) or delta < 0 or base + delta >= MAX_OFFSET:
                 return n, m, p, expected, last, None
             before = expected - 1 if last is None else last
+            first = base
+            if wrapper and p in inner:
+                first, inner_last, records = inner[p]
+                if inner_last != base or first > inner_last:
+                    spans[m] = p, at, WRAPPER_PROBLEM, base, inner_last, records, n, True
+                    m, p, last = m + 1, at, None
+                    continue
+            elif wrapper and not prefetch:
+                return n, m, p, expected, last, None
             last = base + delta
-            expected = (last if base == before + 1 else min(before, last)) + 1
-            among_plain = among_plain and not row["attributes"] & CODEC_MASK
+            expected = (last if first == before + 1 else min(before, last)) + 1
+            magics |= 1 << int(row["magic"])
+            codecs |= 1 << int(row["attributes"] & CODEC_MASK)
             n, p = n + 1, int(row["position"]) + int(row["size"])
             continue
         problem = problem_of(view, p, stop, size, error)
@@ -135,6 +150,7 @@ def scan_damaged(
         if isinstance(error, ChecksumError):
             following, other = after_corrupted(view, crcs, p, stop, size, expected)
         if following is None and window is not None and window.searched_from <= origin + p < window.searched_to:
+            among_plain = (magics != 1 << MAGIC_V2 and codecs == 1 << CODEC_NONE) if magics else None
             found, own = _resume_in(window, origin + p, expected, among_plain) or (-1, False)
             if 0 <= found <= origin + stop:
                 following, other, records = found - origin, True, records_of(view, p) if own else -1
@@ -145,6 +161,6 @@ def scan_damaged(
     return n, m, p, expected, last, None
 
 
-def _resume_in(window: SearchWindow, position: int, expected: int, among_plain: bool) -> tuple[int, bool] | None:
-    buffer, at, found, _, searched_to, file_end, zero_tail, _ = window
+def _resume_in(window: SearchWindow, position: int, expected: int, among_plain: bool | None) -> tuple[int, bool] | None:
+    buffer, at, found, _, searched_to, file_end, zero_tail, _, _ = window
     return resume_after(buffer, found, position, at, searched_to, file_end, zero_tail, expected, among_plain)

@@ -69,6 +69,22 @@ def varint_before(view: memoryview, p: int, size: int) -> int:
     return -1 if value & 1 else value >> 1
 
 
+def may_be_missed(view: memoryview, p: int, file_end: int, expected: int) -> bool:
+    """Return whether a valid batch may begin at `p` although the search has not found it.
+
+    The search ignores implausible headers, even if their batches are valid.
+    """
+    magic, (length,) = view[p + MAGIC_AT], INT32.unpack_from(view, p + LENGTH_AT)
+    if magic > MAGIC_V2 or length < MIN_LENGTHS[magic] or batch_end(view, p) > file_end:
+        return False
+    if in_reach(view, p, expected) and header_plausible(view, p, len(view)):
+        return False
+    if not whole(view, p, len(view)):
+        return True
+    stored, actual = checksums(view, p, length)
+    return bool(stored == actual)
+
+
 def chain_end(
     view: memoryview,
     candidates: list[int],
@@ -107,19 +123,10 @@ def chain_end(
             break
         if INT64.unpack_from(view, p)[0] < next_offset:
             return None
-    magic, (length,) = view[p + MAGIC_AT], INT32.unpack_from(view, p + LENGTH_AT)
-    possible_batch = magic <= MAGIC_V2 and length >= MIN_LENGTHS[magic] and batch_end(view, p) <= file_end
-    searched = possible_batch and in_reach(view, p, expected) and header_plausible(view, p, len(view))
-    if possible_batch and not searched:  # The search ignores implausible headers, even if their batches are valid.
-        if not whole(view, p, len(view)):
-            return None
-        stored, actual = checksums(view, p, length)
-        if stored == actual:
-            return None
-    return p, next_offset
+    return None if may_be_missed(view, p, file_end, expected) else (p, next_offset)
 
 
-def may_be_inner(
+def inner_messages_end(
     view: memoryview,
     candidates: list[int],
     i: int,
@@ -127,28 +134,58 @@ def may_be_inner(
     file_end: int,
     zero_tail: int,
     expected: int,
-) -> bool:
-    """Return whether an uncompressed message of format 1 may be inside a wrapper message.
+    among_plain: bool,
+    wrapper_offset: int | None,
+) -> int | None:
+    """Return the end of the inner messages of a damaged wrapper message, or 0 if there are none.
 
-    The message begins at ``candidates[i]``. All valid batches before the damage are uncompressed, and
-    the damage does not begin with the header of a wrapper message. See
+    The uncompressed message of format 1 at ``candidates[i]`` is checked. If the damage begins with
+    the header of a wrapper message, `wrapper_offset` is the offset in this header. Return None if
+    the decision depends on bytes that are not in memory, or on compressed data. See
     ``EmbeddedBatches._inner_messages_end``.
     """
-    p = candidates[i]
-    (first,) = INT64.unpack_from(view, p)
-    if first < expected:
-        return bool(first <= 0)
-    chain = chain_end(view, candidates, i, scanned_to, file_end, expected, CHAIN_REACH, [])
-    if chain is None or chain[0] - p > CHAIN_REACH or chain[0] >= zero_tail:
-        return True
-    previous, gap = first, False
-    while (p := batch_end(view, p)) < chain[0]:
-        if view[p + MAGIC_AT] != MAGIC_V1 or not is_plain(view, p):
-            return True
-        (offset,) = INT64.unpack_from(view, p)
-        gap |= offset != previous + 1
-        previous = offset
-    return not gap and bool(first == expected)
+    known, start = set(candidates[i:]), candidates[i]
+    ends, offsets = [start], [INT64.unpack_from(view, start)[0]]
+    if among_plain and wrapper_offset is None and 0 < offsets[0] < expected:
+        return 0
+    following: int | None = None
+    while following is None:
+        ends.append(batch_end(view, ends[-1]))
+        end = ends[-1]
+        if end - start > CHAIN_REACH or end + BATCH_HEADER_SIZE > len(view) or end >= min(scanned_to, zero_tail):
+            return None
+        if end not in known:
+            if may_be_missed(view, end, file_end, expected):
+                return None
+            break
+        (offset,) = INT64.unpack_from(view, end)
+        if view[end + MAGIC_AT] != MAGIC_V1 or not is_plain(view, end) or offset <= offsets[-1]:
+            following = offset
+        else:
+            offsets.append(offset)
+    end = ends.pop()
+    highest = -1
+    if wrapper_offset is not None:
+        in_range = expected <= wrapper_offset <= expected + MANY_MESSAGES
+        highest = wrapper_offset - expected if in_range else MANY_MESSAGES
+    ahead = not among_plain or (following is not None and not is_plain(view, end))
+    borders = [k for k, o in enumerate(offsets) if k == 0 or o != offsets[k - 1] + 1 or o == highest + 1]
+    firsts = [offsets[k] for k in borders]
+    covered = 0
+    for first, after, end_at in zip(firsts, [*firsts[1:], None], [*(ends[k] for k in borders[1:]), end], strict=True):
+        inner = first <= highest or (first == 0 < expected if among_plain else first < expected)
+        if after is not None:
+            inner = inner or (ahead and first <= after - expected)
+        elif not inner and following is None:
+            inner = not among_plain or first <= expected
+        elif not inner and following is not None and first <= following - expected:
+            if view[end + MAGIC_AT] < MAGIC_V2 and not is_plain(view, end):
+                return None
+            inner = following != offsets[-1] + 1
+        if not inner:
+            break
+        covered = end_at
+    return covered
 
 
 def resume_after(
@@ -160,7 +197,7 @@ def resume_after(
     file_end: int,
     zero_tail: int,
     expected: int,
-    among_plain: bool,
+    among_plain: bool | None,
 ) -> tuple[int, bool] | None:
     view = view_of(buffer)
     scanned_to, file_end, zero_tail = scanned_to - origin, file_end - origin, zero_tail - origin
@@ -177,7 +214,7 @@ def _resume_after(
     file_end: int,
     zero_tail: int,
     expected: int,
-    among_plain: bool,
+    among_plain: bool | None,
 ) -> tuple[int, bool] | None:
     size = len(view)
     if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
@@ -216,23 +253,38 @@ def _resume_after(
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
             return None
         plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
-        trusted = first > MANY_MESSAGES or (continued and (plain_bad or magic == MAGIC_V2))
-        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and not trusted:
-            # The candidate may be inside a wrapper message.
-            if wrapper or not among_plain:
-                return None
-            if may_be_inner(view, candidates, i, scanned_to, file_end, zero_tail, expected):
-                return None
         lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
             UINT32.unpack_from(view, candidate - 4)[0]
         ]
+        extent = end - candidate
+        # EmbeddedBatches._value_end does not recognize longer values.
         if (
-            max(lengths) >= end - candidate
+            any(extent <= n <= max(LATER_REACH, extent) for n in lengths)
             and chain_end(view, candidates, i, scanned_to, file_end, expected, max(lengths), lengths) is None
         ):
             return None
         if continued and expected <= first < next_offset:
             return None
+        trusted = first > MANY_MESSAGES or (continued and (plain_bad or magic == MAGIC_V2))
+        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and not trusted:
+            if among_plain is None:
+                return None
+            inner = inner_messages_end(
+                view,
+                candidates,
+                i,
+                scanned_to,
+                file_end,
+                zero_tail,
+                expected,
+                among_plain,
+                first_offset if wrapper else None,
+            )
+            if inner is None:
+                return None
+            if inner:
+                covered = inner
+                continue
         if first < expected and (continued or plain):
             covered = end
             continue

@@ -7,7 +7,6 @@ positions of keys and values refer to the buffer `Chunk.source`.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Generator, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -190,15 +189,8 @@ class RecordReader:
         """Yield the records of batches whose offsets have been checked. The bit mask `codecs` contains all of their codecs."""
         if codecs <= 1 << CODEC_NONE or not len(table):
             yield from self._decode(buffer, table, table, on_batch_error)
-            return
-        compressed = (table["attributes"] & CODEC_MASK) != 0
-        borders = [0, *(np.flatnonzero(compressed[1:] != compressed[:-1]) + 1).tolist(), len(table)]
-        for start, end in itertools.pairwise(borders):
-            batches = table[start:end]
-            if compressed[start]:
-                yield from self._read_compressed(buffer, batches, on_batch_error)
-            else:
-                yield from self._decode(buffer, batches, batches, on_batch_error)
+        else:
+            yield from self._read_compressed(buffer, table, on_batch_error)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
         """Yield the records of uncompressed v2 batches from `start` on, without building a table of batch headers.
@@ -226,7 +218,11 @@ class RecordReader:
     def _read_compressed(
         self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None
     ) -> Iterator[Chunk]:
-        """Yield the records of compressed batches."""
+        """Yield the records of batches, some of which are compressed.
+
+        Uncompressed batches are copied to the other batches in the arena, because one call of the
+        core decodes only batches in the same buffer.
+        """
         view, arena = byte_view(buffer), self._arena
         decompress = self._decompressor.decompress
         codecs, starts, sizes, counts = (
@@ -243,15 +239,19 @@ class RecordReader:
             try:
                 payload = view[start : start + sizes[i]]
                 codec = codecs[i] & CODEC_MASK
-                size = decompress(
-                    codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena
-                )
+                if codec == CODEC_NONE:
+                    arena.append(payload)
+                    size = sizes[i]
+                else:
+                    size = decompress(
+                        codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena
+                    )
+                    self.decompressed_bytes += size
             except KafkaFormatError as error:
                 failure = error
             else:
                 decompressed.append(i)
                 placed.append((at, size))
-                self.decompressed_bytes += size
             if decompressed and (failure is not None or arena.filled >= ARENA_BYTES):
                 yield from self._decode_arena(table[decompressed], placed, on_batch_error)
                 decompressed, placed = [], []
@@ -287,8 +287,10 @@ class RecordReader:
             error = core.decode_records(source, table, columns, self.first_offset, self.end_offset)
             at = int(columns.cursor[0])
             if error is not None:
-                if table is not original:
-                    inside = error.position - int(table[at]["payload_position"])
+                moved = bool(original[at]["attributes"] & CODEC_MASK)
+                inside = error.position - int(table[at]["payload_position"])
+                error.position = int(original[at]["payload_position"]) + inside
+                if moved:
                     error.message += f", at byte {inside} of its decompressed records"
                 columns.cursor[:] = at + 1, 0, 0, 0
             columns.full = error is None and at < len(table)
@@ -297,7 +299,7 @@ class RecordReader:
             if not columns.collects:
                 columns.clear()
             if error is not None:
-                _fail(original[at], error, on_batch_error, moved=table is not original)
+                _fail(original[at], error, on_batch_error, moved)
 
 
 def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:

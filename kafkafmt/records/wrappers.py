@@ -53,36 +53,40 @@ class WrapperReader:
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools
-        view = byte_view(buffer)
+        view, decompress = byte_view(buffer), decompressor.decompress
         result = InnerOffsets(
             table["base_offset"].copy(), table["base_offset"].copy(), np.full(len(table), -1, np.int64)
         )
-        placed, rows = table.copy(), []
+        rows: list[int] = []
+        placed: list[tuple[int, int]] = []
         arena.filled = 0
-        for i in range(len(table)):
-            row = placed[i]
-            magic, codec, start = int(row["magic"]), int(row["attributes"]) & CODEC_MASK, int(row["payload_position"])
-            at = arena.filled
+        columns = (table[name].tolist() for name in ("magic", "attributes", "payload_position", "payload_size"))
+        for i, (magic, attributes, start, size) in enumerate(zip(*columns, strict=True)):
+            at, codec = arena.filled, attributes & CODEC_MASK
             try:
-                size = decompressor.decompress(
-                    codec, legacy_payload(magic, codec, view[start : start + int(row["payload_size"])]), arena
-                )
+                placed.append((at, decompress(codec, legacy_payload(magic, codec, view[start : start + size]), arena)))
             except KafkaFormatError:
                 continue
-            row["payload_position"], row["payload_size"] = at, size
             rows.append(i)
             if arena.filled >= ARENA_BYTES:
-                _read(arena, placed, rows, result)
-                rows = []
+                _read(arena, table, rows, placed, result)
+                rows, placed = [], []
         if rows:
-            _read(arena, placed, rows, result)
+            _read(arena, table, rows, placed, result)
         return result
 
 
-def _read(arena: Arena, placed: BatchTable, rows: list[int], result: InnerOffsets) -> None:
-    """Write the offsets of the inner messages in the arena into `result`, and empty the arena."""
-    found = InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
-    core.message_offsets(arena.view[: arena.filled], placed[rows], *found)
+def _read(
+    arena: Arena, table: BatchTable, rows: list[int], placed: list[tuple[int, int]], result: InnerOffsets
+) -> None:
+    """Write the offsets of the inner messages in the arena into `result`, and empty the arena.
+
+    `rows` contains the rows of `table` whose messages are in the arena, and `placed` contains their
+    positions and sizes in it.
+    """
+    moved, found = table[rows], InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
+    moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
+    core.message_offsets(arena.view[: arena.filled], moved, *found)
     for target, values in zip(result, found, strict=True):
         target[rows] = values
     arena.filled = 0

@@ -263,7 +263,7 @@ def window_of(core: ModuleType, data: bytes, origin: int = 0, **changes: Any) ->
     found, beyond = np.empty(400, np.int64), np.empty((400, 2), np.int64)
     n, _, _ = core.find_batches(data, found, beyond)
     end = origin + len(data)
-    return SearchWindow(data, origin, found[:n] + origin, origin, end, end, end, False)._replace(**changes)
+    return SearchWindow(data, origin, found[:n] + origin, origin, end, end, end, 0, 0)._replace(**changes)
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
@@ -334,6 +334,8 @@ def test_scan_damaged_derives_crcs_from_prefixes(core: ModuleType) -> None:
     assert [int(crc) for crc in spans[:m, 3]] == [crc32c.crc32c(data[a + 21 : end]) for a, end in ends.items()]
 
 
+WRAPPER = 11
+"""Stands for a wrapper message of magic 1."""
 DAMAGE: list[tuple[int, Any]] = [
     (8, lambda rng, part: struct.pack(">i", rng.choice([rng.randrange(3_000), len(part), 2 * len(part) - 12, 200]))),
     (8, lambda rng, part: struct.pack(">i", rng.choice([-1, 0, 14, 60_000, 2**20, 2**31 - 1]))),
@@ -344,17 +346,23 @@ DAMAGE: list[tuple[int, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(90))
 def test_both_cores_scan_damage_and_resume_at_the_same_place(seed: int) -> None:
     native = pytest.importorskip("kafkafmt._core")
     rng = random.Random(seed)
-    magics, among_plain = rng.choice([[2], [2], [0], [1], [1, 1, 2], [0, 1, 2]]), rng.random() < 0.5
+    magics = rng.choice([[2], [2], [0], [1], [1, 1, 2], [0, 1, 2], [1, 1, WRAPPER], [1, 2, WRAPPER]])
+    among_plain, before, codecs = rng.choice([(None, 0, 0), (False, 4, 1), (False, 2, 3), (True, 2, 1)])
     parts = []
     for i in range(60):
         value = rng.randbytes(rng.choice([1, 40, 900]))
         magic = rng.choice(magics)
         if magic == 2:
             part = simple_batch([value] * rng.choice([1, 1, 3]), 3 * i)
+        elif magic == WRAPPER:
+            # The compressed data contains the inner messages unchanged. Usually, their offsets are relative.
+            first = rng.choice([0, 0, 0, 3 * i])
+            inner = b"".join(message(1, None, value, offset=first + k) for k in range(rng.choice([1, 3, 3, 5])))
+            part = message(1, None, inner, offset=3 * i + 2, attributes=2)
         else:
             part = message(magic, b"k", value, offset=3 * i, attributes=rng.random() < 0.05)
         if rng.random() < 0.5:
@@ -365,18 +373,29 @@ def test_both_cores_scan_damage_and_resume_at_the_same_place(seed: int) -> None:
         parts.append(part)
     data = b"".join(parts)
     starts = np.cumsum([0] + [len(p) for p in parts]).tolist()
+    # Some wrapper messages have a wrong offset, or no messages with increasing offsets.
+    ranges = [rng.choice([(3 * i, 3 * i + 2), (3 * i, 3 * i + 1), (2**63 - 1, -(2**63))]) for i in range(60)]
+    known = np.array([(starts[i], *ranges[i], 3) for i in range(60)], np.int64)
     for i, at in enumerate(starts[:-1]):
         file_end, expected = rng.choice([len(data), len(data) + 5_000_000]), rng.choice([0, 3 * i, max(3 * i - 3, 0)])
         window = window_of(
-            native, data, 100, file_end=file_end + 100, zero_tail=file_end + 100, among_plain=among_plain
+            native, data, 100, file_end=file_end + 100, zero_tail=file_end + 100, magics=before, codecs=codecs
         )
         part_of_it = window._replace(searched_to=rng.choice(starts) + 100)
         outcomes: list[list[Any]] = []
         for each in (native, _pure):
             outcomes.append([])
-            for used in (None, window, part_of_it):
+            for used, wrappers, prefetch in (
+                (None, None, False),
+                (window, None, False),
+                (part_of_it, known, False),
+                (window, known, False),
+                (window, known[:3], True),
+            ):
                 rows, spans = np.zeros(70, BATCH_DTYPE), np.zeros((70, 8), np.int64)
-                *counts, error = each.scan_damaged(data, rows, spans, at, None, file_end, expected, None, 100, used)
+                *counts, error = each.scan_damaged(
+                    data, rows, spans, at, None, file_end, expected, None, 100, used, wrappers, prefetch
+                )
                 outcomes[-1].append((counts, str(error), rows[: counts[0]].tolist(), spans[: counts[1]].tolist()))
         assert outcomes[0] == outcomes[1]
         arguments = (

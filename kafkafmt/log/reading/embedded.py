@@ -93,10 +93,10 @@ class EmbeddedBatches(BatchFinder):
         before = self._bytes(find.position - reach, reach)
         lengths = {n for k in range(1, reach + 1) if (n := whole_varint(before[-k:])) is not None}
         legacy = int.from_bytes(before[-4:], "big") if reach >= 4 else 0
-        longest = max(legacy, *lengths, 0)
-        if longest < find.end - find.position:
-            return 0
-        ends, last_offset = self._chain_from(find, longest)
+        size = find.end - find.position
+        if not any(size <= n <= max(LARGEST_WINDOW, size) for n in (legacy, *lengths)):
+            return 0  # at most LARGEST_WINDOW bytes of consecutive batches are read
+        ends, last_offset = self._chain_from(find, max(legacy, *lengths, 0))
         sizes = ends - find.position
         if (sizes == legacy).any():
             return find.position + legacy

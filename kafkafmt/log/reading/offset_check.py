@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ...constants import MAGIC_V2, MIN_OFFSET
 from ...records.reader import offset_range_error
-from ...records.wrappers import WrapperReader
 from ...types import BatchSummary, BatchTable, Buffer, IntArray
-from .parts import Bad
+from .known_wrappers import KnownWrappers, wrappers_of
+from .parts import PROBLEM_CODES, WRAPPER_PROBLEM, Bad, problem_message
 
 
 def split_at_wrong_offsets(
-    reader: WrapperReader, start: int, buffer: Buffer, table: BatchTable, summary: BatchSummary
+    known: KnownWrappers, start: int, buffer: Buffer, table: BatchTable, summary: BatchSummary
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
     """Divide an array of batch headers into groups. Each batch with inconsistent offset fields separates two groups.
 
@@ -32,11 +31,11 @@ def split_at_wrong_offsets(
     if not (summary.wrappers or summary.negative_delta):  # usually, all offsets are correct
         yield table, firsts, None
         return
-    wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
+    wrappers = wrappers_of(table)
     bads = [(at, _negative_delta(table[at], start)) for at in np.flatnonzero(table["last_offset_delta"] < 0).tolist()]
     if len(wrappers):
         firsts = firsts.copy()
-        inner = reader.offsets(buffer, table[wrappers])
+        inner = known.offsets(start, buffer, table[wrappers])
         firsts[wrappers] = inner.first
         wrong = np.flatnonzero((inner.last != table["base_offset"][wrappers]) | (inner.first > inner.last))
         for i, at in zip(wrong.tolist(), wrappers[wrong].tolist(), strict=True):
@@ -53,12 +52,7 @@ def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
     """Describe the damage of a wrapper message whose offset contradicts its inner messages."""
     position, offset = start + int(row["position"]), int(row["base_offset"])
     end = position + int(row["size"])
-    what = (
-        f"its last inner message has offset {last}"
-        if last != MIN_OFFSET
-        else "the offsets of its inner messages do not increase"
-    )
-    return Bad(position, end, "contradicting_offsets", f"the wrapper message has offset {offset}, but {what}", count)
+    return Bad(position, end, PROBLEM_CODES[WRAPPER_PROBLEM], problem_message(WRAPPER_PROBLEM, offset, last), count)
 
 
 def _negative_delta(row: Any, start: int) -> Bad:

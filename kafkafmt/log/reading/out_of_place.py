@@ -236,7 +236,7 @@ def _divided(walker: Walker, runs: RunColumns, others: IntArray) -> _Rejected:
     """Divide ranges of batches into single batches. `others` contains the indexes of the ranges."""
     pieces, origins = [], []
     for found in batches_of(walker, runs.at(others)):
-        firsts = walker.first_offsets(found.buffer, found.table)
+        firsts = walker.wrappers.first_offsets(found.start, found.buffer, found.table)
         single, _, _ = columns_of(found.table, firsts, False, np.unique(firsts))
         single.position += found.start
         single.end += found.start

@@ -118,16 +118,16 @@ class PartBuilder:
         self._firsts[n:end] = firsts
         self._count = end
 
-    def add_scan(self, rows: BatchTable, spans: IntArray, start: int) -> None:
+    def add_scan(self, rows: BatchTable, firsts: IntArray, spans: IntArray, start: int) -> None:
         """Add the valid batches (`rows`) and damaged byte ranges (`spans`) that `core.scan_damaged` found in a buffer.
 
-        The buffer begins at the file position `start`.
+        `firsts` contains the first offset of each batch. The buffer begins at the file position `start`.
         """
         if len(rows):
             self._make_room(rows, start)
         n = self._count
         if len(rows):
-            self.add(rows, rows["base_offset"], start)
+            self.add(rows, firsts, start)
         if not len(spans):
             return
         at = spans[:, 6] + n

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import MAGIC_V2
+from ...constants import MAGIC_V2, MIN_OFFSET
 from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
 from ...types import IntArray
 from .rows import Rows
@@ -25,11 +25,16 @@ OFFSET_PROBLEM = -5
 """Value of `BadColumns.magic` for valid batches whose offsets contradict other batches. `crc` and `stored` are
 then the first and the last offset of the batches.
 """
+WRAPPER_PROBLEM = -6
+"""Value of `BadColumns.magic` for a wrapper message whose offset contradicts its inner messages. `crc` is then
+its offset. `stored` is the highest inner offset, or MIN_OFFSET if the inner offsets do not increase.
+"""
 PROBLEM_CODES = {
     LENGTH_PROBLEM: StructureError.code,
     MAGIC_PROBLEM: UnsupportedError.code,
     END_PROBLEM: TruncatedError.code,
     OFFSET_PROBLEM: "contradicting_offsets",
+    WRAPPER_PROBLEM: "contradicting_offsets",
 }
 NO_SPANS = np.empty((0, 8), np.int64)
 UNKNOWN_COUNT = -1
@@ -319,6 +324,13 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
         return f"the file ends {crc} bytes into a batch of {stored}"
     if magic == OFFSET_PROBLEM:
         return f"offsets {crc} to {stored} contradict the batches before and after this batch"
+    if magic == WRAPPER_PROBLEM:
+        what = (
+            f"its last inner message has offset {stored}"
+            if stored != MIN_OFFSET
+            else "the offsets of its inner messages do not increase"
+        )
+        return f"the wrapper message has offset {crc}, but {what}"
     if magic == CRC_UNKNOWN:
         return "the CRC does not match the crc field"
     return f"{'CRC-32C' if magic == MAGIC_V2 else 'CRC-32'} is {crc:#010x}, the crc field says {stored:#010x}"

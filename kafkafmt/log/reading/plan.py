@@ -189,14 +189,15 @@ def _cuts(walker: Walker, runs: RunColumns, borders: IntArray) -> list[IntArray]
     """
     cuts = []
     found, divided = np.zeros(len(runs), bool), np.zeros(len(runs), bool)
-    for _, buffer, table, ranges in batches_of(walker, runs):
+    for start, buffer, table, ranges in batches_of(walker, runs):
         first, last = table["base_offset"], last_offsets(table)
         at = _first_of_each(ranges, found[ranges] & ~divided[ranges])
         divided[ranges[at]] = True
         cuts.append(first[at])  # the batch after the border is the first one in this buffer
         at = _first_of_each(ranges, ~found[ranges] & (last >= borders[ranges]))
         found[ranges[at]] = True
-        cuts += [walker.first_offsets(buffer, table[at]), first[at], last[at][last[at] < MAX_OFFSET] + 1]
+        begin = walker.wrappers.first_offsets(start, buffer, table[at])
+        cuts += [begin, first[at], last[at][last[at] < MAX_OFFSET] + 1]
         at = at[at + 1 < len(table)]
         at = at[ranges[at + 1] == ranges[at]] + 1
         divided[ranges[at]] = True

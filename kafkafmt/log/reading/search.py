@@ -90,7 +90,8 @@ class Search(EmbeddedBatches):
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
         """Compute the result of `resume` from the bytes in memory. If these bytes are not sufficient, return None."""
         self._first, self._from = self._index_of(position + 1), position + 1
-        data, at, found, _, searched_to, size, zero_tail, plain = self._window()
+        data, at, found, _, searched_to, size, zero_tail, magics, _ = self._window()
+        plain = self.among_plain if magics else None
         known: tuple[int, bool] | None = core.resume_after(
             data, found, position, at, searched_to, size, zero_tail, expected, plain
         )
@@ -106,7 +107,15 @@ class Search(EmbeddedBatches):
     def _window(self) -> SearchWindow:
         window, found = self._scanned, self._found[self._first : self._n_found]
         return SearchWindow(
-            window.data, window.at, found, self._from, self._to, self.size, self.zero_tail(), self.among_plain is True
+            window.data,
+            window.at,
+            found,
+            self._from,
+            self._to,
+            self.size,
+            self.zero_tail(),
+            self._magics,
+            self._codecs,
         )
 
     def _is_spanned(self, position: int) -> bool:

@@ -22,12 +22,12 @@ from ...constants import (
     MIN_LEGACY_LENGTH,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
-from ...records.wrappers import WrapperReader
-from ...types import BATCH_DTYPE, BatchTable, Buffer, ByteArray, IntArray
+from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray
 from ..format.file_view import FileView, aligned_buffer
 from ..format.preallocated import occupied
 from .batch_finder import OwnCrc
 from .batch_head import Head
+from .known_wrappers import KnownWrappers
 from .part_builder import TABLE_ROWS
 from .search import Search
 
@@ -112,8 +112,9 @@ class TableReader:
         return Search(self.view, self.first_offset_at)
 
     @cached_property
-    def _wrappers(self) -> WrapperReader:
-        return WrapperReader(self.max_batch_bytes)
+    def wrappers(self) -> KnownWrappers:
+        """The inner offsets of the wrapper messages in the file."""
+        return KnownWrappers(self.max_batch_bytes)
 
     @cached_property
     def _buffer(self) -> ByteArray:
@@ -258,17 +259,6 @@ class TableReader:
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
-    def first_offsets(self, buffer: Buffer, table: BatchTable) -> IntArray:
-        """Return the first offset of each batch in `table`. The positions in `table` refer to `buffer`.
-
-        If a wrapper message cannot be decoded, its item is the offset in its header.
-        """
-        firsts = table["base_offset"].copy()
-        wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
-        if len(wrappers):
-            firsts[wrappers] = self._wrappers.offsets(buffer, table[wrappers]).first
-        return firsts
-
     def first_offset_at(self, position: int) -> int:
         """Return the first offset of the batch or message at a file position.
 
@@ -277,5 +267,5 @@ class TableReader:
         size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
         entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
         if core.scan_batches(entry, row).count and row["magic"][0] < MAGIC_V2 and row["count"][0] < 0:
-            return int(self._wrappers.offsets(entry, row).first[0])
+            return int(self.wrappers.offsets(position, entry, row).first[0])
         return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)

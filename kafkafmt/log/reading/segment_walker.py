@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -101,6 +101,8 @@ class Walker(TableReader):
         position, expected = 0, self.base_offset
         last: int | None = self.base_offset - 1
         damaged, scanned_to = False, -1
+        tried = (-1, -1)
+        """Position at which the last native scan ended, and position of its buffer."""
         while position < self.size:
             error = None
             if (
@@ -114,14 +116,19 @@ class Walker(TableReader):
                 if len(rows):
                     seen.add(at, self._buffer, rows)
                     self.search.note(core.summarize_batches(rows))
-                pending.add_scan(rows, spans, at)
-                scanned_to = position
+                pending.add_scan(rows, self.wrappers.first_offsets(at, self._buffer, rows), spans, at)
+                scanned_to, tried = position, (position, at)
                 if len(rows) == len(self._table) or len(spans) == len(self._spans):
                     continue
             if error is None:
+                again = False
                 for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
                     found = core.summarize_batches(table)
-                    for rows, firsts, wrong in split_at_wrong_offsets(self._wrappers, start, buffer, table, found):
+                    again = damaged and found.wrappers and tried != (position, start)
+                    if again:
+                        tried = position, start
+                        break  # the buffer has been filled, so it can be scanned
+                    for rows, firsts, wrong in split_at_wrong_offsets(self.wrappers, start, buffer, table, found):
                         if len(rows):
                             seen.add(start, buffer, rows)
                             pending.add(rows, firsts, start)
@@ -131,6 +138,9 @@ class Walker(TableReader):
                         if wrong is not None:
                             pending.damage(wrong)
                             position, last = wrong.end, None
+                            damaged = True
+                if again:
+                    continue
                 if error is None:
                     break
                 damaged = True
@@ -184,7 +194,8 @@ class Walker(TableReader):
         """
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
-        n, m, end, expected, last, error = core.scan_damaged(
+        scan = partial(
+            core.scan_damaged,
             self._buffer,
             self._table,
             self._spans,
@@ -196,6 +207,16 @@ class Walker(TableReader):
             at,
             self.search.window(),
         )
+        inner = self.wrappers.within(position, at + stop)
+        inner[:, 0] += start
+        n, m, end, expected, last, error = scan(inner)
+        if error is None and end < stop and n < len(self._table) and m < len(self._spans):
+            # The scan may have ended at a wrapper message. Read all wrapper messages that follow at once.
+            n, *_ = scan(inner, True)
+            self.wrappers.first_offsets(at, self._buffer, self._table[:n])
+            inner = self.wrappers.within(position, at + stop)
+            inner[:, 0] += start
+            n, m, end, expected, last, error = scan(inner)
         spans = self._spans[:m]
         spans[:, :2] += at
         return self._table[:n], spans, end + at, expected, last, error

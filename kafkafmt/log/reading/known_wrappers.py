@@ -1,0 +1,85 @@
+"""Remember the inner offsets of the wrapper messages in a file, because the file can be read several times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...constants import MAGIC_V2
+from ...records.wrappers import InnerOffsets, WrapperReader
+from ...types import BatchTable, Buffer, IntArray
+
+MOST_WRAPPERS = 1 << 20
+"""Largest number of wrapper messages whose offsets are remembered. They take 32 MiB."""
+
+
+class KnownWrappers:
+    """Reads and remembers the inner offsets of the wrapper messages in one file.
+
+    `max_batch_bytes` is the largest size of one wrapper message, in bytes after decompression.
+    """
+
+    def __init__(self, max_batch_bytes: int) -> None:
+        self._reader = WrapperReader(max_batch_bytes)
+        self._rows = np.empty((0, 4), np.int64)
+        self._count = 0
+
+    @property
+    def _known(self) -> IntArray:
+        """One row for each wrapper message, in file order: file position, first and highest inner offset, and count."""
+        return self._rows[: self._count]
+
+    def offsets(self, start: int, buffer: Buffer, wrappers: BatchTable) -> InnerOffsets:
+        """Return the inner offsets of wrapper messages. Only those that are not known yet are decompressed.
+
+        The positions in `wrappers` refer to `buffer`, which begins at the file position `start`.
+        """
+        positions, known = wrappers["position"] + start, self._known
+        at = np.searchsorted(known[:, 0], positions)
+        new = np.ones(len(positions), bool)
+        inside = at < len(known)
+        new[inside] = known[at[inside], 0] != positions[inside]
+        found = np.empty((len(positions), 3), np.int64)
+        found[~new] = known[at[~new], 1:]
+        if new.any():
+            found[new] = np.stack(self._reader.offsets(buffer, wrappers[new]), axis=1)
+            self._add(np.column_stack((positions[new], found[new])))
+        return InnerOffsets(*found.T)
+
+    def _add(self, rows: IntArray) -> None:
+        if self._count + len(rows) > MOST_WRAPPERS:
+            self._count = 0
+        n, end = self._count, self._count + len(rows)
+        if end > len(self._rows):
+            larger = np.empty((2 * end, 4), np.int64)
+            larger[:n] = self._known
+            self._rows = larger
+        self._rows[n:end] = rows
+        self._count = end
+        if n and rows[0, 0] < self._rows[n - 1, 0]:
+            self._rows[:end] = self._rows[np.argsort(self._rows[:end, 0])]
+
+    def within(self, start: int, end: int) -> IntArray:
+        """Return the known wrapper messages between two file positions, in the format of `core.scan_damaged`.
+
+        The positions in the result are relative to `start`.
+        """
+        first, stop = np.searchsorted(self._known[:, 0], (start, end))
+        inner = self._known[first:stop].copy()
+        inner[:, 0] -= start
+        return inner
+
+    def first_offsets(self, start: int, buffer: Buffer, table: BatchTable) -> IntArray:
+        """Return the first offset of each batch in `table`.
+
+        If a wrapper message cannot be decoded, its item is the offset in its header.
+        """
+        firsts = table["base_offset"].copy()
+        wrappers = wrappers_of(table)
+        if len(wrappers):
+            firsts[wrappers] = self.offsets(start, buffer, table[wrappers]).first
+        return firsts
+
+
+def wrappers_of(table: BatchTable) -> IntArray:
+    """Return the indexes of the wrapper messages in `table`."""
+    return np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
