@@ -93,6 +93,11 @@ class Doubts(Rows[Doubt]):
         """Return a sequence with only the given rows."""
         return Doubts(self.producer_id[rows], self.first[rows], self.last[rows], self.cause[rows], self.causes)
 
+    def compact(self) -> Doubts:
+        """Return an equal sequence whose `causes` contain only the causes of its items."""
+        used, cause = np.unique(self.cause, return_inverse=True)
+        return Doubts(self.producer_id, self.first, self.last, cause, [self.causes[i] for i in used.tolist()])
+
     def joined(self, others: Doubts) -> Doubts:
         """Return a sequence of all items of this sequence and of `others`."""
         return Doubts(
@@ -203,7 +208,7 @@ class Transactions:
             for producer, spans in self.aborted.items()
             if (kept := [span for span in spans if span[0] <= last and span[1] >= first])
         }
-        doubts = self.doubts.at((self.doubts.first <= last) & (self.doubts.last >= first))
+        doubts = self.doubts.at((self.doubts.first <= last) & (self.doubts.last >= first)).compact()
         return Transactions(aborted, self.open, doubts, self.last_stable_offset)
 
     def committed(self, table: BatchTable) -> np.ndarray:

@@ -19,7 +19,7 @@ from selecting import COMMITTED
 
 from kafkafmt import _pure
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.reading.transactions import Transactions
+from kafkafmt.log.reading.transactions import DAMAGE, Doubt, Doubts, Transactions
 from kafkafmt.types import BATCH_DTYPE
 
 TRANSACTIONAL_CASES = [c for c in [*CASES, *LEGACY] if c.transactional]
@@ -224,3 +224,13 @@ def test_batches_are_compared_only_with_transactions_near_them(open_from: int | 
         kept += found.committed(table)["base_offset"].tolist()
     assert kept == [i for i in range(10_000) if i % 10 > 5 and (open_from is None or i < open_from)]
     assert spans.items < 30 * 200
+
+
+def test_transactions_of_a_part_contain_only_their_own_causes() -> None:
+    """Each task of Spark gets the transactions of its part, so their size must not depend on the other segments."""
+    n = 1000
+    numbers = np.arange(n)
+    doubts = Doubts(numbers, 10 * numbers, 10 * numbers + 5, numbers, [(f"{i}.log", DAMAGE) for i in range(n)])
+    part = Transactions(doubts=doubts).within(100, 112)
+    assert list(part.doubts) == [Doubt(10, 100, 105, "10.log"), Doubt(11, 110, 115, "11.log")]
+    assert part.doubts.causes == [("10.log", DAMAGE), ("11.log", DAMAGE)]
