@@ -206,7 +206,7 @@ class Transactions:
         aborted = {
             producer: kept
             for producer, spans in self.aborted.items()
-            if (kept := [span for span in spans if span[0] <= last and span[1] >= first])
+            if (kept := [span for span in _between(spans, first, last) if span[1] >= first])
         }
         doubts = self.doubts.at((self.doubts.first <= last) & (self.doubts.last >= first)).compact()
         return Transactions(aborted, self.open, doubts, self.last_stable_offset)

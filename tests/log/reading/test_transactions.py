@@ -234,3 +234,19 @@ def test_transactions_of_a_part_contain_only_their_own_causes() -> None:
     part = Transactions(doubts=doubts).within(100, 112)
     assert list(part.doubts) == [Doubt(10, 100, 105, "10.log"), Doubt(11, 110, 115, "11.log")]
     assert part.doubts.causes == [("10.log", DAMAGE), ("11.log", DAMAGE)]
+
+
+def test_transactions_within_a_range_equal_a_complete_search() -> None:
+    chance = np.random.default_rng(5)
+    for _ in range(300):
+        transactions = Transactions()
+        for producer in range(3):
+            borders = np.cumsum(chance.integers(1, 6, 2 * int(chance.integers(0, 20)))).tolist()
+            transactions.aborted[producer] += zip(borders[::2], borders[1::2], strict=True)
+        first = int(chance.integers(0, 150))
+        last = first + int(chance.integers(0, 40))
+        assert transactions.within(first, last).aborted == {
+            producer: overlapping
+            for producer, spans in transactions.aborted.items()
+            if (overlapping := [span for span in spans if span[0] <= last and span[1] >= first])
+        }
