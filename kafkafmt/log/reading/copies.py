@@ -25,8 +25,8 @@ class _Originals:
 
     Parameters
     ----------
-    first, size, crc : array of int64
-        First offset, size in bytes, and CRC of each given batch.
+    base_offset, size, crc : array of int64
+        Base offset in the header, size in bytes, and CRC of each given batch.
 
     Attributes
     ----------
@@ -35,10 +35,11 @@ class _Originals:
         added, or -1 if there is none.
     """
 
-    def __init__(self, first: IntArray, size: IntArray, crc: IntArray) -> None:
-        self._order = np.argsort(first, kind="stable")
-        self._first, self._size, self._crc = first[self._order], size[self._order], crc[self._order]
-        self._found = np.full(len(first), -1, np.int64)
+    def __init__(self, base_offset: IntArray, size: IntArray, crc: IntArray) -> None:
+        self._order = np.argsort(base_offset, kind="stable")
+        self._base_offset = base_offset[self._order]
+        self._size, self._crc = size[self._order], crc[self._order]
+        self._found = np.full(len(base_offset), -1, np.int64)
 
     @property
     def position(self) -> IntArray:
@@ -49,11 +50,11 @@ class _Originals:
     def add(self, start: int, table: BatchTable) -> None:
         """Add batches. Their positions in `table` are relative to the file position `start`."""
         offsets = table["base_offset"]
-        low, high = np.searchsorted(self._first, offsets), np.searchsorted(self._first, offsets, "right")
+        low, high = (np.searchsorted(self._base_offset, offsets, side) for side in ("left", "right"))
         row = np.repeat(np.arange(len(table)), high - low)
         if not len(row):
             return
-        # Several given batches can have the same first offset. `at` contains the index of each of them.
+        # Several given batches can have the same base offset. `at` contains the index of each of them.
         at = np.arange(len(row)) - np.repeat(np.cumsum(high - low) - (high - low), high - low) + low[row]
         size, crc = table["size"][row], table["crc"][row]
         same = (self._size[at] == size) & (self._crc[at] == crc)
@@ -80,6 +81,8 @@ class Copies:
         self._size = batches.end - batches.position
         self._crc = np.full(len(batches), -1, np.int64)
         """CRC of each batch, or -1 if it has not been read yet."""
+        self._base_offset = np.full(len(batches), -1, np.int64)
+        """Base offset in the header of each batch. The header of a wrapper message contains its last inner offset."""
 
     def within(self, chosen: npt.NDArray[np.bool_], ranges: RunColumns, around: IntArray) -> npt.NDArray[np.bool_]:
         """Return a mask that is True for each batch in `chosen` that is a copy of a batch in the same segment.
@@ -140,7 +143,8 @@ class Copies:
         unread = np.flatnonzero(chosen & (self._crc < 0))
         for found in batches_of(self._walker, self._batches.at(unread)):
             self._crc[unread[found.ranges]] = found.table["crc"]
-        return _Originals(self._batches.first[chosen], self._size[chosen], self._crc[chosen])
+            self._base_offset[unread[found.ranges]] = found.table["base_offset"]
+        return _Originals(self._base_offset[chosen], self._size[chosen], self._crc[chosen])
 
     def _identical(self, chosen: npt.NDArray[np.bool_], originals: IntArray, view: FileView) -> npt.NDArray[np.bool_]:
         """Compare the bytes of each batch in `chosen` with the bytes at a position of another file.

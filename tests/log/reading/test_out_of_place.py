@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from building import mutate, repair_crc, simple_batch
 from reports import verify_partition
 
+from kafkafmt import build_batch
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading import batches_of_ranges, copies
 
@@ -85,3 +87,13 @@ def test_first_of_two_batches_fills_a_gap(tmp_path: Path) -> None:
     log = write(tmp_path, (0, [*parts[:4], *parts[5:8], parts[4], other, parts[4], *parts[8:]]))
     assert problems(log) == {"batch_out_of_place": 1, "duplicate_batch": 1, "contradicting_offsets": 1}
     assert delivered(log) == list(range(10))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_copy_of_a_wrapper_message_is_found(tmp_path: Path, magic: int) -> None:
+    """The header of a wrapper message contains the last offset of its inner messages."""
+    record: tuple[Any, ...] = (b"k", b"v" * 20) if magic == 0 else (b"k", b"v" * 20, 1)
+    parts = [build_batch([record] * 4, base_offset=4 * i, magic=magic, codec="gzip") for i in range(4)]
+    log = write(tmp_path, (0, [parts[0], parts[1], parts[0], parts[1], parts[2]]), (12, [parts[1], parts[3]]))
+    assert problems(log) == {"duplicate_batch": 3}
+    assert delivered(log) == list(range(16))
