@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -39,23 +39,54 @@ class AbortedTransactions:
     Parameters
     ----------
     transactions : Transactions
-        The outcomes. Later changes of this object have no effect.
+        The outcomes. After transactions were added to this object, `update` must be called.
     """
 
     def __init__(self, transactions: Transactions) -> None:
-        doubted = {(doubt.producer_id, doubt.first_offset) for doubt in transactions.doubts}
-        unmarked = _Unmarked(transactions.unmarked)
-        self._sorted = sorted(
-            AbortedTransaction(
-                last, first, producer, (producer, first) not in doubted and not unmarked.contain(producer, first)
-            )
-            for producer, spans in transactions.aborted.items()
-            for first, last in spans
-        )
-        self._lasts = [transaction.last for transaction in self._sorted]
-        firsts = [transaction.first for transaction in self._sorted]
-        self._lowest_firsts = list(accumulate(reversed(firsts), min))[::-1]
+        self._transactions = transactions
+        self._build()
+
+    def _build(self) -> None:
+        doubts = self._transactions.doubts
+        self._doubted = set(zip(doubts.producer_id.tolist(), doubts.first.tolist(), strict=True))
+        self._unmarked = _Unmarked(self._transactions.unmarked)
+        self._counts: dict[int, int] = {}
+        """Maps a producer id to the number of its transactions that were added."""
+        self._sorted: list[AbortedTransaction] = []
+        self._lasts: list[int] = []
+        self._lowest_firsts: list[int] = []
         """The lowest first offset of each transaction and of those after it."""
+        self._append(self._take_new())
+
+    def update(self) -> None:
+        """Add the transactions that have ended since the last call."""
+        if len(self._transactions.unmarked) != self._unmarked.count:
+            self._build()
+        elif new := self._take_new():
+            if self._sorted and new[0] < self._sorted[-1]:
+                self._build()
+            else:
+                self._append(new)
+
+    def _take_new(self) -> list[AbortedTransaction]:
+        new = []
+        for producer, spans in self._transactions.aborted.items():
+            for first, last in spans[self._counts.get(producer, 0) :]:
+                has_marker = (producer, first) not in self._doubted and not self._unmarked.contain(producer, first)
+                new.append(AbortedTransaction(last, first, producer, has_marker))
+            self._counts[producer] = len(spans)
+        return sorted(new)
+
+    def _append(self, new: list[AbortedTransaction]) -> None:
+        self._sorted += new
+        self._lasts += [transaction.last for transaction in new]
+        lowest, known = self._lowest_firsts, len(self._lowest_firsts)
+        lowest += list(accumulate((transaction.first for transaction in reversed(new)), min))[::-1]
+        if new:
+            for i in reversed(range(known)):
+                if lowest[i] <= lowest[known]:
+                    break
+                lowest[i] = lowest[known]
 
     def overlapping(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the transactions that have records in [start, end)."""
@@ -69,7 +100,8 @@ class AbortedTransactions:
 class _Unmarked:
     """The transaction index entries whose abort markers are missing, by producer."""
 
-    def __init__(self, entries: Iterable[IndexEntry]) -> None:
+    def __init__(self, entries: Sequence[IndexEntry]) -> None:
+        self.count: int = len(entries)
         by_producer = defaultdict(list)
         for entry in entries:
             by_producer[entry.producer_id].append((entry.first, entry.last))

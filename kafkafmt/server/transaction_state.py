@@ -63,11 +63,8 @@ class TransactionState:
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
         """Add batches that were appended to the log."""
-        found = self._walk.found
-        before = _count(found)
         self._walk.add(buffer, table, file)
-        if _count(found) != before:
-            self._recent = _Outcomes.of(found)
+        self._recent.aborted.update()
 
     def last_stable_offset(self, end: int) -> int:
         """Return the first offset of the oldest open transaction, or `end` if no transaction is open."""
@@ -126,8 +123,3 @@ class _Outcomes(NamedTuple):
     @classmethod
     def of(cls, transactions: Transactions) -> _Outcomes:
         return cls(transactions, AbortedTransactions(transactions))
-
-
-def _count(transactions: Transactions) -> tuple[int, int]:
-    """Return the number of aborted transactions, and of those whose markers are missing."""
-    return sum(map(len, transactions.aborted.values())), len(transactions.unmarked)

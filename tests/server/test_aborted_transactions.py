@@ -64,3 +64,29 @@ def test_lookup_examines_few_transactions() -> None:
         transactions.aborted[i % 7].append((10 * i, 10 * i + 25))
     lookup = AbortedTransactions(transactions)
     assert len(lookup._candidates(50_000, 50_100)) < 20
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_added_transactions_are_found(seed: int) -> None:
+    chance = Random(seed)
+    complete = random_transactions(chance, 200)
+    ended = [(last, producer, first) for producer, spans in complete.aborted.items() for first, last in spans]
+    growing = Transactions(doubts=complete.doubts)
+    lookup = AbortedTransactions(growing)
+    for last, producer, first in sorted(ended):
+        growing.aborted[producer].append((first, last))
+        if chance.random() < 0.1:
+            growing.unmarked.append(Aborted(producer, first, last, 0))
+        if chance.random() < 0.3:
+            lookup.update()
+            new = AbortedTransactions(growing)
+            assert (lookup._sorted, lookup._lowest_firsts) == (new._sorted, new._lowest_firsts)
+
+
+def test_transaction_with_an_older_end_is_added() -> None:
+    transactions = Transactions()
+    transactions.aborted[1].append((10, 20))
+    lookup = AbortedTransactions(transactions)
+    transactions.aborted[2].append((5, 15))
+    lookup.update()
+    assert [found.producer_id for found in lookup.overlapping(0, 30)] == [2, 1]
