@@ -101,21 +101,39 @@ class JsonMember(ParamType[JsonEquals]):
             self.fail(str(error), param, ctx)
 
 
+def only_value(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """Return the value of an option, or None. Raise a usage error if the option was repeated.
+
+    Without the error, click would ignore all values except the last one.
+    """
+    if len(values) > 1:
+        option = param.opts[0]
+        regex = "--key-regex" if option == "--key" else option
+        raise click.UsageError(f"{option} was repeated; to search for a or b, use {regex} 'a|b'", ctx)
+    return values[0] if values else None
+
+
 find_options: Decorator = options(
     click.option(
         "--key",
+        multiple=True,
+        callback=only_value,
         type=BytesText(),
         help="Print only records with this key. TEXT is plain text, 'base64:…' or 'hex:…'. The prefix 'utf8:' marks plain "
         "text that itself begins with one of these prefixes.",
     ),
     click.option(
         "--key-regex",
+        multiple=True,
+        callback=only_value,
         type=Regex(),
         help="Print only records whose key contains a match of this regular expression. A null key never matches.",
     ),
     click.option(
         "--grep",
         "value_regex",
+        multiple=True,
+        callback=only_value,
         type=Regex(),
         help="Print only records whose value contains a match of this regular expression. The syntax is that of "
         "Python's module re, applied to bytes. Some expressions, such as '(a+)+b', can take very long; press Ctrl-C to "

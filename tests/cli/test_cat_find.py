@@ -111,6 +111,15 @@ def test_wrong_condition_is_wrong_usage(log_directory: Path, arguments: list[str
     assert "Error: " in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "instead"), [("--key", "--key-regex"), ("--key-regex", "--key-regex"), ("--grep", "--grep")]
+)
+def test_repeated_condition_is_wrong_usage(log_directory: Path, option: str, instead: str) -> None:
+    done = inside("cat", log_directory, option, "order-1", option, "order-2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{option} was repeated; to search for a or b, use {instead} 'a|b'" in done.stderr
+
+
 def test_only_the_partition_of_the_key_is_read(tmp_path: Path) -> None:
     keys = [b"key-%d" % i for i in range(50)]
     numbers = Partitioner(3).column(keys).tolist()
