@@ -207,7 +207,7 @@ def test_open_log_lists_its_partitions() -> None:
     assert ("dots.in.the.name", 9) not in log
     assert len(log) == len(log.partitions)
     assert {p.state for p in log.not_live} == {"delete", "future", "stray"}
-    with pytest.raises(KeyError, match="partitions 0 to 2"):
+    with pytest.raises(KeyError, match="partitions are 0 to 2"):
         log["dots.in.the.name", 9]
     with pytest.raises(KeyError, match="there is no topic nothing"):
         log["nothing", 0]

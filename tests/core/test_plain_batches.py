@@ -123,10 +123,19 @@ def test_fast_path_equals_scan_and_decode(case: Case) -> None:
 
 
 def read(chunks: Iterator[Chunk]) -> tuple[list[tuple[Any, ...]], ErrorFields | None]:
+    """Return the fields of each record, with keys, values and headers as bytes, and the error."""
     rows: list[tuple[Any, ...]] = []
     try:
-        for _, columns in chunks:
-            rows += [row[:3] + tuple(map(tuple, row[5])) for row in rows_of(columns)]
+        for source, columns in chunks:
+            data = bytes(source)
+
+            def part(position: int, length: int, data: bytes = data) -> bytes | None:
+                return None if length < 0 else data[position : position + length]
+
+            rows += [
+                (*row[:3], part(*row[3]), part(*row[4]), [(part(*h[:2]), part(*h[2:])) for h in row[5]])
+                for row in rows_of(columns)
+            ]
     except KafkaFormatError as error:
         return rows, what(error)
     return rows, None
