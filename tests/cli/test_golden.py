@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
-from command import kafkafmt, report
+from command import inside, kafkafmt, report
 from golden_cases import CASES, LEGACY, Case, rows, same_rows
 
 KEYS = [
@@ -71,12 +74,17 @@ def test_cat_prints_formats_0_and_1_as_their_consumers_did(case: Case, backend: 
     same_rows(actual, expected)
 
 
+def verified(*arguments: Any) -> Any:
+    """Return the report of `kafkafmt verify`, which is run in this process."""
+    return json.loads(inside("verify", *arguments, "--format", "json").stdout)
+
+
 def test_verify_counts_formats_0_and_1() -> None:
     for case in LEGACY:
         if case.name == "0.9.0.1-nested":
             continue
         for flag in ([], ["--shallow"]):
-            found = report(*case.roots, *flag)
+            found = verified(*case.roots, *flag)
             assert found["ok"]
             counted = sum(p["records"] for p in found["partitions"] if case.internal or not p["topic"].startswith("__"))
             assert counted == len(case.expected()) or "transactions" in case.name, (case, flag)
@@ -84,7 +92,7 @@ def test_verify_counts_formats_0_and_1() -> None:
 
 def test_shallow_verify_counts_the_same_records() -> None:
     for case in CASES:
-        deep, shallow = report(*case.roots)["partitions"], report(*case.roots, "--shallow")["partitions"]
+        deep, shallow = verified(*case.roots)["partitions"], verified(*case.roots, "--shallow")["partitions"]
         assert [p["records"] for p in deep] == [p["records"] for p in shallow], case
 
 
