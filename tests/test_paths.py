@@ -148,6 +148,16 @@ def test_error_of_a_file_system_names_the_url() -> None:
     assert caught.value.filename == url
 
 
+def test_other_errors_of_a_file_system_are_not_reported_as_missing_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(url: str) -> None:
+        raise TypeError("'int' object is not iterable")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", fail)
+    with pytest.raises(OSError, match="'int' object is not iterable") as caught:
+        kafkafmt.open("ftp://host/logs")
+    assert caught.value.filename == "ftp://host/logs"
+
+
 def test_missing_package_is_reported_with_the_command_that_installs_it(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

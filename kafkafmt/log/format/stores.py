@@ -106,20 +106,23 @@ def _file_system(path: UrlPath) -> Store:
     except ValueError as error:
         known = "s3, gs, az, abfss, file, and the schemes of fsspec"
         raise SchemeError(f"{path}: {first_line(error)}; the known schemes are {known}") from None
-    except TypeError as error:
-        settings = re.findall(r"'(\w+)'", str(error))
-        if not settings:
-            raise
-        variables = " and ".join(f"FSSPEC_{path.scheme.upper()}_{name.upper()}" for name in settings)
-        raise SchemeError(
-            f"{path}: fsspec needs settings for {path.scheme}://; set {variables} in the environment"
-        ) from None
     except OSError as error:
         if error.filename is not None:
             raise
         raise OSError(error.errno or errno.EIO, error.strerror or first_line(error), str(path)) from error
     except Exception as error:  # each file system raises its own error classes
+        if settings := _missing_settings(error):
+            variables = " and ".join(f"FSSPEC_{path.scheme.upper()}_{name.upper()}" for name in settings)
+            raise SchemeError(
+                f"{path}: fsspec needs settings for {path.scheme}://; set {variables} in the environment"
+            ) from None
         raise OSError(errno.EIO, first_line(error), str(path)) from error
+
+
+def _missing_settings(error: Exception) -> list[str]:
+    """Return the names of required arguments that a call lacked, or an empty list for other errors."""
+    missing = isinstance(error, TypeError) and re.search(r"missing \d+ required .*arguments?: (.*)", str(error))
+    return re.findall(r"'(\w+)'", missing[1]) if missing else []
 
 
 class FileSystem(Store):
