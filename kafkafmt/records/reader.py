@@ -8,33 +8,24 @@ positions of keys and values refer to the buffer `Chunk.source`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._backend import core
 from ..constants import (
-    CODEC_LZ4,
     CODEC_MASK,
     CODEC_NONE,
     DEFAULT_MAX_BATCH_BYTES,
     HEADER_MEMORY,
-    MAGIC_V0,
-    MAGIC_V2,
     MANY_HEADERS,
     MAX_OFFSET,
     MIN_OFFSET,
 )
-from ..errors import KafkaFormatError, StructureError, UnsupportedError
-from ..types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, RecordColumns, Scan, byte_view, view_of
-from .lz4v0 import with_right_checksum
+from ..errors import KafkaFormatError, StructureError
+from ..types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, RecordColumns, Scan, view_of
+from .payloads import PayloadReader
 
-if TYPE_CHECKING:
-    from ..codecs import Arena, Decompressor
-
-ARENA_BYTES = 768 * 1024
-"""Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
 """Number of bytes that are scanned before their records are decoded. The scanned bytes must fit
@@ -108,29 +99,18 @@ class RecordReader:
             first_offset = end_offset = MAX_OFFSET  # an empty range
         self.first_offset = first_offset
         self.end_offset: int | None = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
-        self._max_batch_bytes = max_batch_bytes
+        self._payloads = PayloadReader(max_batch_bytes)
         self._check_offsets = check_offsets
-        self.decompressed_bytes: int = 0
+
+    @property
+    def decompressed_bytes(self) -> int:
         """Total size of the decompressed batches, in bytes."""
-
-    @cached_property
-    def _arena(self) -> Arena:
-        from ..codecs import Arena
-
-        return Arena()
-
-    @cached_property
-    def _decompressor(self) -> Decompressor:
-        # `codecs` is imported only when necessary, because it imports the compression packages.
-        from ..codecs import Decompressor
-
-        return Decompressor(self._max_batch_bytes)
+        return self._payloads.decompressed_bytes
 
     @property
     def decompress_seconds(self) -> float:
         """Number of seconds that decompression has taken."""
-        # The decompressor is not created before the first compressed batch is read.
-        return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
+        return self._payloads.seconds
 
     def read(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None = None) -> Iterator[Chunk]:
         """Decode the records of the batches in `table`, in order.
@@ -218,60 +198,18 @@ class RecordReader:
     def _read_compressed(
         self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None
     ) -> Iterator[Chunk]:
-        """Yield the records of batches, some of which are compressed.
-
-        Uncompressed batches are copied to the other batches in the arena, because one call of the
-        core decodes only batches in the same buffer.
-        """
-        view, arena = byte_view(buffer), self._arena
-        decompress = self._decompressor.decompress
-        codecs, starts, sizes, counts = (
-            table[name].tolist() for name in ("attributes", "payload_position", "payload_size", "count")
-        )
-        magics, deltas = table["magic"].tolist(), table["last_offset_delta"].tolist()
-        decompressed: list[int] = []
-        placed: list[tuple[int, int]] = []
-        arena.filled = 0
-        for i, start in enumerate(starts):
-            if counts[i] == sizes[i] == 0 <= deltas[i]:  # Compaction has removed all records of the batch.
-                continue
-            at, failure = arena.filled, None
-            try:
-                payload = view[start : start + sizes[i]]
-                codec = codecs[i] & CODEC_MASK
-                if codec == CODEC_NONE:
-                    arena.append(payload)
-                    size = sizes[i]
-                else:
-                    size = decompress(
-                        codec, payload if magics[i] == MAGIC_V2 else legacy_payload(magics[i], codec, payload), arena
-                    )
-                    self.decompressed_bytes += size
-            except KafkaFormatError as error:
-                failure = error
-            else:
-                decompressed.append(i)
-                placed.append((at, size))
-            if decompressed and (failure is not None or arena.filled >= ARENA_BYTES):
-                yield from self._decode_arena(table[decompressed], placed, on_batch_error)
-                decompressed, placed = [], []
-            if failure is not None:
-                _fail(table[i], failure, on_batch_error)
-        if decompressed:
-            yield from self._decode_arena(table[decompressed], placed, on_batch_error)
-
-    def _decode_arena(
-        self, table: BatchTable, placed: list[tuple[int, int]], on_batch_error: OnBatchError | None
-    ) -> Iterator[Chunk]:
-        """Yield the records of batches that were decompressed into the arena, and empty the arena.
-
-        `placed` contains the position and the size of each batch's records in the arena.
-        """
-        moved = table.copy()
-        moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
-        arena = self._arena
-        yield from self._decode(arena.view[: arena.filled], moved, table, on_batch_error)
-        arena.filled = 0
+        """Yield the records of batches, some of which are compressed."""
+        # Compaction has removed all records of such batches.
+        empty = (table["count"] == 0) & (table["payload_size"] == 0) & (table["last_offset_delta"] >= 0)
+        if empty.any():
+            table = table[~empty]
+        for found in self._payloads.read(buffer, table):
+            original, begin = table[found.begin : found.begin + len(found.table)], 0
+            for at, error in found.errors:
+                yield from self._decode(found.source, found.table[begin:at], original[begin:at], on_batch_error)
+                _fail(original[at], error, on_batch_error)
+                begin = at + 1
+            yield from self._decode(found.source, found.table[begin:], original[begin:], on_batch_error)
 
     def _decode(
         self, source: Buffer, table: BatchTable, original: BatchTable, on_batch_error: OnBatchError | None
@@ -300,13 +238,6 @@ class RecordReader:
                 columns.clear()
             if error is not None:
                 _fail(original[at], error, on_batch_error, moved)
-
-
-def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
-    """Return the compressed value of a wrapper message in the form that the codec's library accepts."""
-    if codec > CODEC_LZ4:
-        raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
-    return with_right_checksum(payload) if codec == CODEC_LZ4 and magic == MAGIC_V0 else payload
 
 
 def offset_range_error(row: Any) -> StructureError:

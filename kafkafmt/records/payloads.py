@@ -1,0 +1,129 @@
+"""Decompress the payloads of many batches into one buffer, the arena.
+
+A single call of the core can then decode the records of all these batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, MAGIC_V0, MAGIC_V2
+from ..errors import KafkaFormatError, UnsupportedError
+from ..types import BATCH_DTYPE, BatchTable, Buffer, byte_view
+from .lz4v0 import with_right_checksum
+
+if TYPE_CHECKING:
+    from ..codecs import Arena, Decompressor
+
+ARENA_BYTES = 768 * 1024
+"""Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
+
+
+class Decompressed(NamedTuple):
+    """Consecutive batches whose payloads are in the arena. They are valid until the next ones are requested."""
+
+    source: memoryview
+    """The used part of the arena."""
+    begin: int
+    """Index of the first batch in the table of all batches."""
+    table: BatchTable
+    """Headers of the batches. Payload positions and sizes refer to `source`. The size of a payload that cannot be
+    decompressed is -1.
+    """
+    errors: list[tuple[int, KafkaFormatError]]
+    """Index in `table` and error of each payload that cannot be decompressed."""
+
+
+class PayloadReader:
+    """Decompresses the payloads of batches. Only one thread can use a reader at a time.
+
+    `max_batch_bytes` is the largest size of one batch, in bytes after decompression.
+    """
+
+    def __init__(self, max_batch_bytes: int) -> None:
+        self._max_batch_bytes = max_batch_bytes
+        self.decompressed_bytes: int = 0
+        """Total size of the decompressed batches, in bytes."""
+
+    @cached_property
+    def _arena(self) -> Arena:
+        from ..codecs import Arena
+
+        return Arena()
+
+    @cached_property
+    def _decompressor(self) -> Decompressor:
+        # `codecs` is imported only when necessary, because it imports the compression packages.
+        from ..codecs import Decompressor
+
+        return Decompressor(self._max_batch_bytes)
+
+    @property
+    def seconds(self) -> float:
+        """Number of seconds that decompression has taken."""
+        # The decompressor is not created before the first compressed batch is read.
+        return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
+
+    def read(self, buffer: Buffer, table: BatchTable) -> Iterator[Decompressed]:
+        """Decompress the payloads of the batches in `table`, in order. Each item has about ARENA_BYTES of payloads.
+
+        Uncompressed payloads are copied, because one call of the core decodes only batches in the
+        same buffer. The positions in `table` refer to `buffer`.
+        """
+        view, arena = byte_view(buffer), self._arena
+        codecs = table["attributes"] & CODEC_MASK
+        magics, starts, sizes = (table[name].tolist() for name in ("magic", "payload_position", "payload_size"))
+        rows = zip(magics, codecs.tolist(), starts, sizes, strict=True)
+        begin = 0
+        while begin < len(table):
+            arena.filled = 0
+            placed, errors = self._fill(view, rows)
+            end = begin + len(placed)
+            lengths = np.array(placed, np.int64)
+            found = np.maximum(lengths, 0)
+            self.decompressed_bytes += int(found[codecs[begin:end] != CODEC_NONE].sum())
+            moved = np.empty(len(placed), BATCH_DTYPE)
+            moved.view(np.uint8)[:] = table[begin:end].view(np.uint8)
+            moved["payload_position"], moved["payload_size"] = np.cumsum(found) - found, lengths
+            yield Decompressed(arena.view[: arena.filled], begin, moved, errors)
+            begin = end
+
+    def _fill(
+        self, view: memoryview, rows: Iterator[tuple[int, int, int, int]]
+    ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
+        """Fill the arena with the payloads of the next batches. `rows` contains magic, codec, position and size.
+
+        Return the size of each payload in the arena, or -1 for a payload with an error. Also return
+        the errors, with indexes in the list of sizes.
+        """
+        arena = self._arena
+        placed: list[int] = []
+        errors: list[tuple[int, KafkaFormatError]] = []
+        with self._decompressor.reserved() as decompress:
+            for magic, codec, start, size in rows:
+                payload = view[start : start + size]
+                if codec == CODEC_NONE:
+                    arena.append(payload)
+                else:
+                    try:
+                        if magic < MAGIC_V2 and codec >= CODEC_LZ4:
+                            payload = _legacy_payload(magic, codec, payload)
+                        size = decompress(codec, payload, arena)
+                    except KafkaFormatError as error:
+                        errors.append((len(placed), error))
+                        size = -1
+                placed.append(size)
+                if arena.filled >= ARENA_BYTES:
+                    break
+        return placed, errors
+
+
+def _legacy_payload(magic: int, codec: int, payload: memoryview) -> memoryview:
+    """Return the compressed value of a wrapper message in the form that the codec's library accepts."""
+    if codec > CODEC_LZ4:
+        raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
+    return memoryview(with_right_checksum(payload)) if magic == MAGIC_V0 else payload

@@ -1,0 +1,77 @@
+"""Test that payloads which cannot be decompressed do not affect the other batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from building import compress, message, simple_batch
+
+from kafkafmt.errors import KafkaFormatError
+from kafkafmt.records import RecordReader, payloads
+from kafkafmt.records.reader import iter_tables
+from kafkafmt.records.wrappers import WrapperReader
+from kafkafmt.types import BATCH_DTYPE, BatchTable
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+
+
+def wrapper(offset: int, codec: int, magic: int = 1, valid: bool = True) -> bytes:
+    """Return a wrapper message with two messages. Its last offset is `offset`."""
+    first = 0 if magic else offset - 1
+    inner = b"".join(message(magic, None, b"value", offset=first + k) for k in range(2))
+    value = compress(codec, inner) if codec < ZSTD and valid else b"no compressed data"
+    return message(magic, None, value, offset=offset, attributes=codec)
+
+
+@pytest.fixture(params=[1, 768 * 1024])
+def few_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payloads, "ARENA_BYTES", request.param)
+
+
+def mixed() -> tuple[bytes, BatchTable, list[int]]:
+    """Return batches, their table, and the indexes of the batches that cannot be decompressed."""
+    parts = [
+        wrapper(1, GZIP),
+        wrapper(3, GZIP, valid=False),
+        message(1, None, b"value", offset=4),
+        wrapper(6, SNAPPY),
+        wrapper(8, ZSTD),
+        wrapper(10, LZ4, valid=False),
+        simple_batch([], 11),
+        wrapper(13, LZ4),
+        simple_batch([b"value"], 14),
+        wrapper(16, GZIP, magic=0),
+        wrapper(18, GZIP, magic=0, valid=False),
+    ]
+    data = b"".join(parts)
+    tables = [np.frombuffer(table.tobytes(), BATCH_DTYPE) for table in iter_tables(data)]
+    return data, np.concatenate(tables), [1, 4, 5, 10]
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_errors_are_reported_between_the_records_of_other_batches() -> None:
+    data, table, bad = mixed()
+    events: list[int] = []
+
+    def note(row: np.void, error: KafkaFormatError) -> None:
+        assert error.position == row["position"]
+        events.append(-int(row["base_offset"]))
+
+    reader = RecordReader(("offset",))
+    for _, columns in reader.read(data, table, note):
+        assert columns.offset is not None
+        events += columns.offset[: columns.rows].tolist()
+    assert events == [0, 1, -3, 4, 5, 6, -8, -10, 12, 13, 14, 15, 16, -18]
+    assert table["base_offset"][bad].tolist() == [3, 8, 10, 18]
+    assert reader.decompressed_bytes == 4 * 2 * len(message(1, None, b"value")) - 2 * 8
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_inner_offsets_are_unknown_if_a_wrapper_cannot_be_decompressed() -> None:
+    data, table, bad = mixed()
+    wrappers = table[(table["count"] < 0) & (table["magic"] < 2)]
+    found = WrapperReader().offsets(data, wrappers)
+    assert found.last.tolist() == wrappers["base_offset"].tolist()
+    unknown = np.isin(wrappers["base_offset"], table["base_offset"][bad])
+    assert found.count.tolist() == np.where(unknown, -1, 2).tolist()
+    assert (found.first == found.last - np.where(unknown, 0, 1)).all()
