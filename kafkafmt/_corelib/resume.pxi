@@ -191,7 +191,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     cdef const uint8_t* q
     cdef uint32_t crc = 0, stored
     cdef Py_ssize_t i, k, n
-    cdef bint head_continues, plain, wrapper, linked, possible
+    cdef bint head_continues, plain, wrapper, linked, possible, spanned = False
     cdef int kind
     own[0] = False
     if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
@@ -224,8 +224,9 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         n = k - SPANNING_FINDS if k - i > SPANNING_FINDS else i
         for n in range(n, k):
             at = candidates.at[n] - origin
-            if at + BATCH_HEADER_SIZE > size or at + ENTRY_OVERHEAD + <int64_t>int32_at(data + at + LENGTH_AT) > stop:
+            if at + BATCH_HEADER_SIZE > size:
                 return -1
+            spanned = spanned or at + ENTRY_OVERHEAD + <int64_t>int32_at(data + at + LENGTH_AT) > stop
         for n in range(i, k if k - i < OWN_CRC_FINDS else i + OWN_CRC_FINDS):
             at = candidates.at[n] - origin
             if at >= summed:
@@ -234,8 +235,9 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
                 if crc == stored:
                     own[0] = True
                     return at + origin
-        own[0] = crc_update(kind, crc, data + summed, stop - summed) == stored
-        return stop + origin
+        if not spanned or batch_found_at(candidates, stop + origin):
+            own[0] = crc_update(kind, crc, data + summed, stop - summed) == stored
+            return stop + origin
     while i < candidates.count:
         candidate = candidates.at[i] - origin
         if candidate + BATCH_HEADER_SIZE > size:

@@ -235,7 +235,11 @@ def _resume_after(
             if end >= scanned_to:
                 return None
             if continues_log(view, end, expected) or end in candidates:
-                return _by_length(view, [p for p in candidates if p < end], end, own)
+                inside = [p for p in candidates if p < end]
+                if any(p + BATCH_HEADER_SIZE > size for p in inside[-SPANNING_FINDS:]):
+                    return None
+                if known := _by_length(view, inside, end, end in candidates, own):
+                    return known
     # A destroyed header can contain zeros, which must not count as an uncompressed message.
     legacy_bad = magic < MAGIC_V2 and length >= MIN_LENGTHS[magic]
     plain_bad = legacy_bad and is_plain(view, bad)
@@ -335,20 +339,22 @@ class OwnCrc:
         return bool(self._crc == self._stored)
 
 
-def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
+def _by_length(view: memoryview, inside: list[int], end: int, valid: bool, own: OwnCrc) -> tuple[int, bool] | None:
     """Return the position at which reading resumes after a damaged batch, and whether the batch's CRC matches.
 
     According to its length field, the damaged batch ends at the position `end`, at which another
-    header begins. The list `inside` contains the positions of valid batches between the start of
-    the damaged batch and `end`. If one of these valid batches ends after `end`, return None. If the
-    CRC of the damaged batch matches the bytes up to a position in `inside`, return the first such
-    position. Otherwise, return `end`.
+    header begins. If this is the header of a valid batch, `valid` is True. The list `inside`
+    contains the positions of valid batches between the start of the damaged batch and `end`.
+
+    If the CRC of the damaged batch matches the bytes up to a position in `inside`, return the first
+    such position. Otherwise, return `end`. If one of the valid batches contains the header at `end`,
+    and this is not the header of a valid batch, return None, because the length field is wrong.
     """
-    if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
-        return None
     for p in inside[:OWN_CRC_FINDS]:
         if own.matches(p):
             return p, True
+    if not valid and any(batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
+        return None
     return end, own.matches(end)
 
 

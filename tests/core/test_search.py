@@ -427,3 +427,19 @@ def test_a_large_batch_is_accepted_only_if_the_bytes_after_it_confirm_it(core: M
         end = len(data)
         resumed = core.resume_after(data, found, 0, 0, end, end, end, 5, False)
         assert (resumed == (int(found[0]), False)) == accepted, resumed
+
+
+@pytest.mark.parametrize("valid", [True, False])
+def test_a_length_that_ends_inside_a_valid_batch_is_wrong(core: ModuleType, valid: bool) -> None:
+    """The length is accepted if a valid batch begins at this position, as in the complete search."""
+    inner = simple_batch([b"inner"], 9) if valid else fake_header(60, 9)
+    around = simple_batch([inner + b"value"], 6)
+    rest = [simple_batch([b"v"], i) for i in (7, 8, 9)]
+    damaged = mutate(simple_batch([b"damaged"], 5), 17, b"\x55" * 4)
+    stop = len(damaged) + around.index(inner)
+    damaged = mutate(damaged, 8, struct.pack(">i", stop - 12))
+    data = damaged + around + b"".join(rest)
+    candidates = [around, inner, *rest] if valid else [around, *rest]
+    found, end = np.array(sorted(map(data.index, candidates)), np.int64), len(data) + 200
+    expected = stop if valid else len(damaged)
+    assert core.resume_after(data + bytes(200), found, 0, 0, end, end, end, 5, False) == (expected, False)
