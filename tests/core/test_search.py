@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import zlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -215,6 +216,43 @@ def test_both_cores_find_the_same_heaviest_chain(seed: int) -> None:
         each.heaviest_chain(first, last, weight, left_out, damage, bonus, parent, score, 16)
         results.append((parent.tolist(), score.tolist()))
     assert results[0] == results[1]
+
+
+def blocks(n: int, size: int) -> list[range]:
+    return [range(at, min(at + size, n)) for at in range(0, n, size)]
+
+
+ORDERS: dict[str, Callable[[np.random.Generator, int], list[int]]] = {
+    "shuffled": lambda rng, n: rng.permutation(n).tolist(),
+    "with copies": lambda rng, n: rng.integers(0, n, n).tolist(),
+    "reversed": lambda _, n: list(range(n))[::-1],
+    "blocks reversed": lambda rng, n: [i for block in blocks(n, int(rng.integers(2, 90))) for i in block[::-1]],
+    "blocks shuffled": lambda rng, n: [
+        i for block in blocks(n, int(rng.integers(2, 90))) for i in rng.permutation(block)
+    ],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("reach", [17, 40, 2048])
+def test_both_cores_find_the_same_chain_of_many_extents(order: str, reach: int) -> None:
+    native = pytest.importorskip("kafkafmt._core")
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(100, 300))
+        width, chosen = rng.integers(1, 5, n), ORDERS[order](rng, n)
+        first = (np.cumsum(width) - width)[chosen]
+        last = first + width[chosen] - 1
+        weight = rng.integers(1, 1 + int(rng.integers(1, 4)), n) << 32
+        # The index of the native core requires these values. The last seed shows that other values are accepted too.
+        left_out = np.concatenate(([0], np.cumsum(last - first + 1))) * (2 if seed == 7 else 1)
+        damage = np.cumsum(rng.random(n) < rng.choice([0, 0.02, 0.5])).astype(np.int64)
+        results = []
+        for each in (native, _pure):
+            parent, score = np.empty(n, np.int64), np.empty(n, np.int64)
+            each.heaviest_chain(first, last, weight, left_out, damage, rng.integers(0, 1, n), parent, score, reach)
+            results.append((parent.tolist(), score.tolist()))
+        assert results[0] == results[1]
 
 
 def test_scan_damaged_ignores_a_header_that_claims_to_end_after_the_file(core: ModuleType) -> None:

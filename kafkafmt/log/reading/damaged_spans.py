@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -174,11 +173,10 @@ class OffsetBounds:
     ) -> None:
         self._at = parts.run_at[chosen]
         self._first, self._last = parts.runs.first[chosen], parts.runs.last[chosen]
-        self._moved_first: list[int] = []
-        self._moved_last: list[int] = []
+        self._moved_first = self._moved_last = np.empty(0, np.int64)
         if moved is not None:
             order = np.argsort(moved[0], kind="stable")
-            self._moved_first, self._moved_last = moved[0][order].tolist(), moved[1][order].tolist()
+            self._moved_first, self._moved_last = moved[0][order], moved[1][order]
         self._lower = lower
         self._upper = None if next_base is None else next_base - 1
 
@@ -191,19 +189,19 @@ class OffsetBounds:
         found = np.empty((3, len(at)), np.int64)
         core.offsets_around(self._at, self._first, self._last, self._lower, self._upper, at, found)
         first, last, known = found[0], found[1], found[2] != 0
-        if self._moved_first and len(at):
-            ends = [n if sure else None for n, sure in zip(last.tolist(), known.tolist(), strict=True)]
-            narrowed = list(map(self._without_moved, first.tolist(), ends))
-            first = np.array([low for low, _ in narrowed], np.int64)
-            last = np.array([MAX_OFFSET if high is None else high for _, high in narrowed], np.int64)
+        if len(self._moved_first) and len(at):
+            first, last = self._without_moved(first, last, known)
         return first, last, known
 
-    def _without_moved(self, first: int, last: int | None) -> tuple[int, int | None]:
+    def _without_moved(
+        self, first: IntArray, last: IntArray, known: npt.NDArray[np.bool_]
+    ) -> tuple[IntArray, IntArray]:
+        """Exclude the offsets of moved batches from the start and from the end of each range of missing offsets."""
         firsts, lasts = self._moved_first, self._moved_last
-        k = bisect_left(firsts, first)
-        while k < len(firsts) and firsts[k] == first:
-            first, k = lasts[k] + 1, k + 1
-        k = 0 if last is None else bisect_right(lasts, last)
-        while k and lasts[k - 1] == last:
-            last, k = firsts[k - 1] - 1, k - 1
-        return first, last
+        begins = np.concatenate(([True], firsts[1:] != lasts[:-1] + 1))
+        group = np.cumsum(begins) - 1
+        low, high = firsts[begins], lasts[np.append(begins[1:], True)]
+        at = np.minimum(np.searchsorted(firsts, first), len(firsts) - 1)
+        first = np.where(firsts[at] == first, high[group[at]] + 1, first)
+        at = np.maximum(np.searchsorted(lasts, last, "right") - 1, 0)
+        return first, np.where(known & (lasts[at] == last), low[group[at]] - 1, last)
