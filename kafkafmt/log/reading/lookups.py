@@ -7,7 +7,6 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -140,12 +139,14 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
     # A record with exactly the offset `low` usually exists. Search for higher offsets only if it does not.
-    ends = (low + 1, NO_END)
-    for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
-        for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
-            place = _first_record(reader, part, i, None)
-            if place is not None:
-                return place
+    for end in (low + 1, NO_END):
+        for part in log.parts(low, end, lambda _: None):
+            for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
+                place = _first_record(reader, part, i, None)
+                if place is not None:
+                    return place
+            if part.plan.segment.last and (part.plan.next_offset or 0) <= low:
+                return None  # `low` is after the end of the log, so the last batches need not be read again
     return None
 
 

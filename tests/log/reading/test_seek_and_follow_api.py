@@ -52,6 +52,12 @@ def test_seek_returns_what_the_command_prints(root: Path) -> None:
     assert (found.offset, found.timestamp, found.segment) == (2, 2000, f"{0:020}.log")
 
 
+def test_seek_at_the_log_end_reads_the_last_batches_once(root: Path) -> None:
+    last, end = (kafkafmt.open(root)["t", 0].seek(offset=offset) for offset in (3, 4))
+    assert (last.offset, end.offset) == (3, None)
+    assert (end.bytes_read, end.reads) == (last.bytes_read, last.reads)
+
+
 def test_seek_requires_an_offset_or_a_timestamp(root: Path) -> None:
     partition = kafkafmt.open(root)["t", 0]
     wrong_types: list[dict[str, object]] = [{}, {"offset": 1, "timestamp": 1}, {"offset": "1"}, {"timestamp": 1.5}]
