@@ -36,6 +36,7 @@ from .log.reading.record_filter import (
 )
 from .log.reading.record_selection import Selection
 from .parallel import read_parallel
+from .text import quantity
 from .view import Partition
 from .view import open as open_log
 from .view.selection_arguments import ON_ERROR
@@ -187,7 +188,7 @@ def _batches(
         return
 
     def on_damage(damage: Damage) -> None:
-        where = f"{log.directory.path / damage.file}, {damage.length} bytes at position {damage.position}"
+        where = f"{log.directory.path / damage.file}, {quantity(damage.length, 'byte')} at position {damage.position}"
         warnings.warn(f"{where}, are omitted: {damage.message}", RuntimeWarning, stacklevel=2)
 
     from .arrow import ArrowBuilder

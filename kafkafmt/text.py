@@ -81,9 +81,23 @@ def offset_range(first: int | str, last: int | str) -> str:
 
 
 def counted(n: int, thing: str) -> str:
-    """Return a number with a noun in the singular or plural, such as `1 record` or `2 records`."""
-    plural = "es" if thing.endswith("ch") else "s"
-    return f"{n:,} {thing}{'' if n == 1 else plural}"
+    """Return a number with a noun in the singular or plural, such as `1 record` or `2,000 records`."""
+    return f"{n:,} {_noun(n, thing)}"
+
+
+def quantity(n: int, thing: str) -> str:
+    """Return a number without separators with a noun, such as `1 byte` or `2000 bytes`.
+
+    Errors and reports of damage contain numbers in this form, because users compare them with
+    positions and sizes in other output.
+    """
+    return f"{n} {_noun(n, thing)}"
+
+
+def _noun(n: int, thing: str) -> str:
+    if n == 1:
+        return thing
+    return thing[:-1] + "ies" if thing.endswith("y") else thing + ("es" if thing.endswith("ch") else "s")
 
 
 def size(n: float) -> str:

@@ -104,7 +104,7 @@ def test_undecodable_records_are_printed_as_by_the_kafka_tool() -> None:
     assert coordinator_texts(topic, 7, None, b"")[0].startswith("Error at offset 7, skipping. ")
     assert coordinator_texts(topic, 7, b"\0\2\0\1g", None) == ('{"type":"2","data":{"group":"g"}}', "<DELETE>")
     assert metadata_text(7, b"\0\0\0").startswith("Error at 7, skipping. frame version 0")
-    assert metadata_text(7, b"\1\x14\0\0?") == "Error at 7, skipping. 1 bytes are left over after the fields"
+    assert metadata_text(7, b"\1\x14\0\0?") == "Error at 7, skipping. the value has 1 byte after the fields"
     assert json_text({"a": '\x1b\n"é\u2028'}) == '{"a":"\\u001B\\n\\"é\u2028"}'
 
 

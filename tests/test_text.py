@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafmt.text import counted, decode_header_key, offset_range
+from kafkafmt.text import counted, decode_header_key, offset_range, quantity
 
 X = "\ufffd"
 
@@ -76,3 +76,4 @@ def test_offset_range_with_one_offset_is_singular() -> None:
 def test_counted_things_are_singular_or_plural() -> None:
     found = [counted(n, thing) for thing in ("record", "batch") for n in (0, 1, 2000)]
     assert found == ["0 records", "1 record", "2,000 records", "0 batches", "1 batch", "2,000 batches"]
+    assert [quantity(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2000 entries"]

@@ -293,7 +293,7 @@ cdef class RecordBuffer:
             return 0
         if last_offset is not None and (last < self.next_offset - 1 or last == INT64_MAX
                                         or (self.magic == MAGIC_V2 and last - self.base_offset > MAX_INT32)):
-            raise ValueError(f"last_offset is {last}, but the batch contains offsets {self.base_offset} to {self.next_offset - 1}")
+            raise ValueError(f"last_offset is {last}, but the batch contains {offsets_text(self.base_offset, self.next_offset - 1)}")
         if (compressed is None) != (not self.attributes & CODEC_MASK):
             raise ValueError("compressed is required if the attributes contain a codec, and not allowed otherwise")
         if compressed is not None:

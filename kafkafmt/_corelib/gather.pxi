@@ -49,5 +49,5 @@ def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, fi
                     valid[(at + i) >> 3] &= <uint8_t>~(1 << ((at + i) & 7))
             offset[at + i + 1] = <int32_t>end
     if not inside:
-        raise ValueError(f"span {i} ({k} bytes at {p}) is outside the buffer, or the data array is full")
+        raise ValueError(f"span {i} ({quantity(k, 'byte')} at {p}) is outside the buffer, or the data array is full")
     return end, nulls

@@ -22,7 +22,7 @@ cdef inline object span_object(Source source, object view, int64_t position, int
     if length < 0:
         return None
     if KF_UNLIKELY(position < 0 or position > source.size or length > source.size - position):
-        raise ValueError(f"a span of {length} bytes at {position} is outside the buffer")
+        raise ValueError(f"a span of {quantity(length, 'byte')} at {position} is outside the buffer")
     if view is None:
         return PyBytes_FromStringAndSize(<const char*>source.data + position, length)
     return view[position:position + length]
@@ -30,7 +30,7 @@ cdef inline object span_object(Source source, object view, int64_t position, int
 
 cdef object header_key_object(Source source, int64_t position, int32_t length):
     if length < 0 or position < 0 or position > source.size or length > source.size - position:
-        raise ValueError(f"a header key of {length} bytes at {position} is outside the buffer")
+        raise ValueError(f"a header key of {quantity(length, 'byte')} at {position} is outside the buffer")
     try:
         return PyUnicode_DecodeUTF8(<const char*>source.data + position, length, NULL)
     except UnicodeDecodeError:

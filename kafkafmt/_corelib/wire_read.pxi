@@ -91,7 +91,7 @@ cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t
     if count == 0:
         return NO_TAGS
     if count > (end - p[0]) // 2:
-        raise TruncatedError(f"{form.where(-1)}: {count} fields do not fit into the remaining {end - p[0]} bytes", start)
+        raise TruncatedError(f"{form.where(-1)}: the remaining {quantity(end - p[0], 'byte')} cannot contain {quantity(count, 'field')}", start)
     source.take(form, -1, count, start)
     cdef list unknown = []
     while count:
@@ -111,7 +111,7 @@ cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t
         if i < form.tagged_end and form.wire[i].tag == tag:
             kf_set_slot(message, form.wire[i].slot, read_wire_field(form, i, source, p, stop))
             if p[0] != stop:
-                raise StructureError(f"{form.where(i)}: the tagged field has {stop - p[0]} bytes after its value", p[0])
+                raise StructureError(f"{form.where(i)}: the tagged field has {quantity(stop - p[0], 'byte')} after its value", p[0])
         else:
             unknown.append((tag, PyBytes_FromStringAndSize(<const char*>source.source.data + p[0], size)))
             p[0] = stop
@@ -119,7 +119,7 @@ cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t
 
 
 cdef object short_error(Layout form, int i, Py_ssize_t need, Py_ssize_t left, Py_ssize_t position):
-    return TruncatedError(f"{form.where(i)}: {need} bytes are needed, but only {left} remain", position)
+    return TruncatedError(f"{form.where(i)}: {quantity(need, 'byte')} expected, but the data ends after {left}", position)
 
 
 cdef uint32_t read_wire_uvarint(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end) except? 0xFFFFFFFF:
@@ -165,7 +165,7 @@ cdef object read_wire_field(Layout form, int i, WireSource source, Py_ssize_t* p
     if count < 0:
         return None
     if count > (end - p[0]) // wire.element:
-        raise TruncatedError(f"{form.where(i)}: {count} elements do not fit into the remaining {end - p[0]} bytes", start)
+        raise TruncatedError(f"{form.where(i)}: the remaining {quantity(end - p[0], 'byte')} cannot contain {quantity(count, 'element')}", start)
     source.take(form, i, 1 + count if wire.kind > WIRE_UUID else 1, start)
     cdef list values
     if wire.kind > WIRE_UUID:    # Do not reserve memory for `count` elements: they need more memory than their encoded bytes.

@@ -45,6 +45,7 @@ from ..constants import (
     NO_TIMESTAMP,
 )
 from ..errors import InvalidError, KafkaFormatError, TooLargeError
+from ..text import offset_range
 from ..types import Buffer, HeaderSpans, IntArray, Spans
 from .batch import HEADER, INT32, INT64, UINT32
 from .crc import crc32, crc32c
@@ -293,7 +294,7 @@ class RecordBuffer:
             or last == MAX_OFFSET
             or (self._magic == MAGIC_V2 and last - self.base_offset > MAX_RELATIVE_OFFSET)
         ):
-            raise ValueError(f"last_offset is {last}, but the batch contains offsets {self.base_offset} to {reached}")
+            raise ValueError(f"last_offset is {last}, but the batch contains {offset_range(self.base_offset, reached)}")
         if (compressed is None) != (not self._attributes & CODEC_MASK):
             raise ValueError("compressed is required if the attributes contain a codec, and not allowed otherwise")
         if compressed is not None:

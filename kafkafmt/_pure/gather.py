@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..text import quantity
 from ..types import Buffer, ByteArray, IntArray, LengthArray
 from .varint import natural, view_of
 
@@ -45,7 +46,9 @@ def gather(
     for i, (p, n) in enumerate(zip(positions[:count].tolist(), lengths[:count].tolist(), strict=True)):
         if n >= 0:
             if p < 0 or n > len(view) - p or n > room - end:
-                raise ValueError(f"span {i} ({n} bytes at {p}) is outside the buffer, or the data array is full")
+                raise ValueError(
+                    f"span {i} ({quantity(n, 'byte')} at {p}) is outside the buffer, or the data array is full"
+                )
             out[end : end + n] = view[p : p + n]
             end += n
         else:

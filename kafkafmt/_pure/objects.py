@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..text import decode_header_key
+from ..text import decode_header_key, quantity
 from ..types import Buffer, IntArray, LengthArray, RecordColumns
 from .gather import need
 from .varint import natural, view_of
@@ -85,7 +85,7 @@ def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[V
     outside = (~nulls & ((positions < 0) | (lengths > len(view) - positions))).nonzero()[0]
     if len(outside):
         at = outside[0]
-        raise ValueError(f"a span of {lengths[at]} bytes at {positions[at]} is outside the buffer")
+        raise ValueError(f"a span of {quantity(lengths[at], 'byte')} at {positions[at]} is outside the buffer")
     if nulls.all():
         return [None] * len(lengths)
     # Slicing bytes is faster than slicing a memoryview.

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..constants import MAX_OBJECTS, WIRE_BOOL, WIRE_BYTES, WIRE_RECORDS, WIRE_STRING, WIRE_STRUCT, WIRE_UUID
 from ..errors import StructureError, TruncatedError
+from ..text import quantity
 from ..types import Buffer
 from .varint import check_range, view_of
 from .wire_read import (
@@ -140,7 +141,9 @@ class Layout:
         start, last = p, -1
         count, p = get_uvarint(where, view, p, end)
         if count > (end - p) // 2:
-            raise TruncatedError(f"{where}: {count} fields do not fit into the remaining {end - p} bytes", start)
+            raise TruncatedError(
+                f"{where}: the remaining {quantity(end - p, 'byte')} cannot contain {quantity(count, 'field')}", start
+            )
         BUDGET.take(where, count, start)
         for _ in range(count):
             start = p
@@ -158,7 +161,7 @@ class Layout:
                 value, after = read(view, p, p + size)
                 if after != p + size:
                     raise StructureError(
-                        f"{self.type.__name__}.{name}: the tagged field has {p + size - after} bytes after its value",
+                        f"{self.type.__name__}.{name}: the tagged field has {quantity(p + size - after, 'byte')} after its value",
                         after,
                     )
                 setattr(message, name, value)

@@ -28,6 +28,7 @@ from ..constants import (
 )
 from ..errors import StructureError, TooLargeError, TruncatedError
 from ..text import decode_header_key as decode_text
+from ..text import quantity
 from .varint import raw_varint
 
 Read = Callable[[memoryview, int, int], tuple[Any, int]]
@@ -51,7 +52,7 @@ NUMBERS = {
 
 
 def short(name: str, need: int, left: int, position: int) -> TruncatedError:
-    return TruncatedError(f"{name}: {need} bytes are needed, but only {left} remain", position)
+    return TruncatedError(f"{name}: {quantity(need, 'byte')} expected, but the data ends after {left}", position)
 
 
 def get_uvarint(name: str, view: memoryview, p: int, end: int) -> tuple[int, int]:
@@ -181,7 +182,9 @@ def array_reader(name: str, element: Read, smallest: int, compact: bool, nullabl
         if count < 0:
             return None, p
         if count > (end - p) // smallest:
-            raise TruncatedError(f"{name}: {count} elements do not fit into the remaining {end - p} bytes", start)
+            raise TruncatedError(
+                f"{name}: the remaining {quantity(end - p, 'byte')} cannot contain {quantity(count, 'element')}", start
+            )
         BUDGET.take(name, 1 if numbers else 1 + count, start)
         values = []
         for _ in range(count):

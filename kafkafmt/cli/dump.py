@@ -17,7 +17,7 @@ from ..internal_topics.decode import coordinator_texts, metadata_text
 from ..log.auditing.dump import BOOTSTRAP, METADATA_SNAPSHOT, DumpedFile
 from ..log.auditing.dump import dump as dump_files
 from ..log.auditing.run import error_text
-from ..text import json_encoder, plain
+from ..text import json_encoder, plain, quantity
 from .dump_rows import Row, row_of
 from .dump_text import text_of
 from .options import Decorator, LocalPath, WholeNumber, bytes_option, format_option, limit_batch_option, options
@@ -178,7 +178,7 @@ def dump(
 
 def _tell_problem(path: Path, row: Row) -> None:
     """Print a line to stderr about damaged bytes or a finding."""
-    where = "" if row["position"] is None else f" at {row['position']}, {row['length']} bytes"
+    where = "" if row["position"] is None else f" at {row['position']}, {quantity(row['length'], 'byte')}"
     sys.stdout.flush()
     tell(f"{path}{where}: {row['message']}" + ("" if row["type"] == "damage" else f" [{row['error']}]"))
 

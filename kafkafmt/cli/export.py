@@ -32,7 +32,7 @@ from ..exporting.options import (
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..paths import full_disk_named
-from ..text import counted, encode_json, plain, size
+from ..text import counted, encode_json, plain, quantity, size
 from .choosing import MissingError, choose_range, find
 from .options import (
     ByteSize,
@@ -311,7 +311,7 @@ def show(report: ExportReport) -> None:
             f"[red]{spans:,}[/red]" if spans else "0",
         )
     if len(rows) > len(shown):
-        table.add_row(f"… and {len(rows) - len(shown)} more partitions", "", "", "", "")
+        table.add_row(f"… and {counted(len(rows) - len(shown), 'more partition')}", "", "", "", "")
     console.print(table)
     for line in damage_lines(report) + doubt_lines(report):
         # On a terminal, rich wraps lines between words. Lines in other output are not wrapped.
@@ -337,7 +337,7 @@ def damage_lines(report: ExportReport) -> list[str]:
     lines = []
     for p in report.partitions:
         for d in p.quarantined.damaged:
-            where = f"{d.file} at {d.position}, {d.length} bytes"
+            where = f"{d.file} at {d.position}, {quantity(d.length, 'byte')}"
             lines.append(f"DAMAGE  {p.topic}-{p.partition}: {may_be_lost(d)} ({where}: {d.message})")
     return _first(lines, "damaged spans")
 

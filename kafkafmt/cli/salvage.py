@@ -133,10 +133,12 @@ def _show_sources(report: SalvageReport) -> None:
         for s in ranges[:RANGES_SHOWN]:
             show(f"source   {name}: {offset_range(s.first_offset, s.last_offset)} from {s.path}")
         if len(ranges) > RANGES_SHOWN:
-            show(f"source   {name}: {len(ranges) - RANGES_SHOWN} more ranges; --format json lists all ranges")
+            show(
+                f"source   {name}: {counted(len(ranges) - RANGES_SHOWN, 'more range')}; --format json lists all ranges"
+            )
         for s in p.diverged:
             why = "these batches contradict the replica with the latest leader epoch"
-            show(f"diverged {name}: offsets {s.first_offset} to {s.last_offset} of {s.path} are not used; {why}")
+            show(f"diverged {name}: salvage omitted {offset_range(s.first_offset, s.last_offset)} of {s.path}; {why}")
 
 
 CAUSES = {

@@ -175,8 +175,9 @@ def _show_topic(t: TopicStats) -> None:
         ratio = "" if codec.ratio is None else f", ratio {codec.ratio:.2f}"
         sizes = f"; batch {_sizes(codec.batch_bytes)}" if codec.batch_bytes else ""
         _line("codec", f"{name}: {batches}, {records}, {codec.bytes:,} bytes{ratio}{sizes}")
-    if c.record_bytes is not None:
-        _line("records", f"{_sizes(c.record_bytes)}; {c.null_keys:,} null keys, {c.null_values:,} null values")
+    if c.record_bytes is not None and c.null_keys is not None and c.null_values is not None:
+        nulls = f"{counted(c.null_keys, 'null key')}, {counted(c.null_values, 'null value')}"
+        _line("records", f"{_sizes(c.record_bytes)}; {nulls}")
     if c.keys is not None:
         about = counted(c.keys.distinct, "distinct key") if c.keys.exact else f"about {c.keys.distinct:,} distinct keys"
         top = _top((k.key.decode(errors="backslashreplace"), k.records) for k in c.keys.top)

@@ -10,7 +10,7 @@ import click
 from ..log.auditing.reports import PartitionReport, VerifyReport
 from ..log.auditing.verify import verify as verify_paths
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted, encode_json
+from ..text import counted, encode_json, quantity
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
 from .output import NOTHING_MISSING, may_be_lost, progress_bar, say, show, tell
@@ -143,7 +143,7 @@ def show_spans(partitions: Sequence[PartitionReport]) -> None:
     for p in partitions:
         name = f"{p.topic}-{p.partition}"
         for d in p.damaged:
-            where = f"{name} {d.file} at {d.position}, {d.length} bytes"
+            where = f"{name} {d.file} at {d.position}, {quantity(d.length, 'byte')}"
             say(f"DAMAGE   {where}: {d.message}; {may_be_lost(d)}")
         for f in p.findings:
             say(f"finding  {name} {f.file}: {f.message} [{f.code}]")
@@ -160,7 +160,7 @@ def show_lost(partitions: Sequence[PartitionReport]) -> None:
         if spans:
             known = "an unknown number of records" if p.records_lost is None else counted(p.records_lost, "record")
             firsts = "; ".join(span.removesuffix(" may be lost") for span in spans[:SPANS_SHOWN])
-            more = f" and {len(spans) - SPANS_SHOWN} more spans" if len(spans) > SPANS_SHOWN else ""
+            more = f" and {counted(len(spans) - SPANS_SHOWN, 'more span')}" if len(spans) > SPANS_SHOWN else ""
             say(f"lost     {p.topic}-{p.partition}: {firsts}{more} ({known})")
     if damaged:
         safe, intact = sum(p.records_recovered for p in damaged), len(partitions) - len(damaged)

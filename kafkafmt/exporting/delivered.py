@@ -21,6 +21,7 @@ from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import Transactions
 from ..spark.hosts import host_name, with_host
 from ..spark.source.splits import Split
+from ..text import quantity
 from .tasks import BundleResult, Manifest
 
 COMPARED_BYTES = 1 << 20
@@ -147,7 +148,7 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str
         planned = f"{least}" if least == most else f"{least} or more" if got < least else f"at most {most}"
         name = f"{split.topic}-{split.partition}, from offset {split.first_offset}"
         raise OSError(
-            f"{name}: a task on host {host} delivered {got} records, but {planned} were planned; nothing was exported"
+            f"{name}: a task on host {host} delivered {quantity(got, 'record')}, but the plan contains {planned}; nothing was exported"
         )
 
 

@@ -27,6 +27,7 @@ from ..log.format.store_base import Store, StoredFile
 from ..paths import UrlPath
 from ..spark.hosts import host_name
 from ..spark.processes import process_space, start_time
+from ..text import quantity
 
 LOCK = "_export.lock"
 CLOCK = "_export.clock-"
@@ -233,7 +234,7 @@ class RunLock:
         problem = f"an export on host {state.host} (process {state.pid}) writes to this output"
         if age is not None:
             wait = round(EXPIRY_SECONDS - age) + 1
-            problem += f"; if that process was killed, repeat the export in {wait} seconds"
+            problem += f"; if that process was killed, repeat the export in {quantity(wait, 'second')}"
         return OSError(errno.EBUSY, problem, str(self.path.parent))
 
     def _server_time(self) -> int:

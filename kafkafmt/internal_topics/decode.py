@@ -21,6 +21,7 @@ from .._backend import core
 from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
 from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import Heading, parse_messages
+from ..text import quantity
 
 TOPICS = {
     "__consumer_offsets": "consumer_offsets",
@@ -149,7 +150,8 @@ def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
         raise UnknownTypeError(type_id)
     message, end = layout_of(_metadata()[type_id], version).read(value, at)
     if end != len(value):
-        raise StructureError(f"{len(value) - end} bytes are left over after the fields", end)
+        left = len(value) - end
+        raise StructureError(f"the value has {quantity(left, 'byte')} after the fields", end)
     return message, version
 
 

@@ -16,6 +16,7 @@ from ..log.reading.segment_walker import Walker
 from ..messages import SchemaMessage
 from ..records import RecordReader, decode_control_record
 from ..records.control import KRAFT_VERSION, KRAFT_VOTERS, LEADER_CHANGE, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from ..text import offset_range
 from .image import Image, ReplayError
 from .models import Endpoint, MetadataVoter, ReplayProblem
 from .source import SnapshotFile
@@ -122,7 +123,9 @@ class Replay:
                 return
             if record.offset != self.end_offset:
                 self.problems.append(
-                    ReplayProblem(self.end_offset, f"offsets {self.end_offset} to {record.offset - 1} are missing")
+                    ReplayProblem(
+                        self.end_offset, f"the log does not contain {offset_range(self.end_offset, record.offset - 1)}"
+                    )
                 )
                 return
             if record.key is None:

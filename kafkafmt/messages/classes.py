@@ -18,6 +18,7 @@ from uuid import UUID
 from .._backend import core
 from ..constants import WIRE_STRUCT, WIRE_TYPES
 from ..errors import UnsupportedError
+from ..text import quantity
 from ..types import Buffer
 from .schema import NONE, Field, Struct, Versions
 
@@ -99,7 +100,7 @@ def _owned(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return f"<{value.nbytes} bytes>" if isinstance(value, memoryview) else repr(value)
+    return f"<{quantity(value.nbytes, 'byte')}>" if isinstance(value, memoryview) else repr(value)
 
 
 def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:

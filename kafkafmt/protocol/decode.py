@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
+from ..text import quantity
 from . import apis
 from .frames import (
     SIZE_BYTES,
@@ -124,7 +125,7 @@ def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
         yield position, splitter.buffered, None, error.message
         return
     if splitter.buffered:
-        why = f"the stream ends inside a frame, after {splitter.buffered} bytes of the frame"
+        why = f"the stream ends inside a frame, after {quantity(splitter.buffered, 'byte')} of the frame"
         yield position, splitter.buffered, None, why
 
 

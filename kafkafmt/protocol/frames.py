@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .._backend import core
 from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
 from ..messages import layout_of
+from ..text import quantity
 from ..types import Buffer, byte_view, view_of
 from . import apis
 from .error_codes import ErrorCode
@@ -51,12 +52,14 @@ def _view_of_frame(frame: Buffer) -> memoryview:
     view = byte_view(frame)
     if len(view) < SIZE_BYTES:
         raise TruncatedError(
-            f"a frame starts with a size field of {SIZE_BYTES} bytes, but the input has only {len(view)} bytes", 0
+            f"a frame starts with a size field of {SIZE_BYTES} bytes, but the input has only {quantity(len(view), 'byte')}",
+            0,
         )
     size = int.from_bytes(view[:SIZE_BYTES], "big", signed=True)
     if size != len(view) - SIZE_BYTES:
-        wrong = TruncatedError if size > len(view) - SIZE_BYTES else StructureError
-        raise wrong(f"the frame's size field is {size}, but {len(view) - SIZE_BYTES} bytes follow it", 0)
+        found = len(view) - SIZE_BYTES
+        wrong = TruncatedError if size > found else StructureError
+        raise wrong(f"the frame's size field is {size}, but the rest of the frame has {quantity(found, 'byte')}", 0)
     return view
 
 
@@ -121,7 +124,7 @@ def correlation_id_of(frame: Buffer) -> int:
     if len(view) < SIZE_BYTES + CORRELATION_ID_BYTES:
         found = len(view) - SIZE_BYTES
         raise TruncatedError(
-            f"a response starts with a correlation id of {CORRELATION_ID_BYTES} bytes, but this one has only {found} bytes",
+            f"a response starts with a correlation id of {CORRELATION_ID_BYTES} bytes, but this one has only {quantity(found, 'byte')}",
             SIZE_BYTES,
         )
     return int.from_bytes(view[SIZE_BYTES : SIZE_BYTES + CORRELATION_ID_BYTES], "big", signed=True)
@@ -164,7 +167,7 @@ def _read_api_versions_0(frame: Buffer, position: int) -> tuple[Message | Unknow
     body, trailing = _read_body(frame, position, RESPONSE, apis.API_VERSIONS, 0)
     if trailing and cast("ApiVersionsResponse", body).error_code != ErrorCode.UNSUPPORTED_VERSION:
         position = byte_view(frame).nbytes - len(trailing)
-        raise StructureError(f"{len(trailing)} bytes follow the ApiVersionsResponse", position)
+        raise StructureError(f"the frame has {quantity(len(trailing), 'byte')} after the ApiVersionsResponse", position)
     return body, 0, trailing
 
 

@@ -17,6 +17,7 @@ from ..arguments import one_of
 from ..errors import UnsupportedError
 from ..messages import SchemaMessage, make_class
 from ..messages.schema import snake_case
+from ..text import quantity
 from . import apis
 from .apis import Api
 
@@ -61,7 +62,7 @@ class UnknownBody:
         return self.kind
 
     def __repr__(self) -> str:
-        return f"UnknownBody({self.kind}, api_key={self.api_key}, api_version={self.api_version}, <{len(self.data)} bytes>)"
+        return f"UnknownBody({self.kind}, api_key={self.api_key}, api_version={self.api_version}, <{quantity(len(self.data), 'byte')}>)"
 
     def why(self) -> str:
         """Return a text that states why the body was not decoded, and how many bytes the body has."""
@@ -70,7 +71,7 @@ class UnknownBody:
             reason = f"API key {self.api_key} is not supported"
         else:
             reason = f"{known.name}{self.kind.title()} version {self.api_version} is not supported (supported: {known.versions})"
-        return f"{reason}; {len(self.data)} bytes of the body were not decoded"
+        return f"{reason}; kafkafmt did not decode the {quantity(len(self.data), 'byte')} of the body"
 
 
 def to_json(message: SchemaMessage | UnknownBody, version: int) -> dict[str, Any]:

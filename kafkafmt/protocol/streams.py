@@ -10,6 +10,7 @@ from typing import Any
 from ..arguments import integer
 from ..errors import KafkaFormatError, StructureError, TooLargeError
 from ..sharing import shared
+from ..text import quantity
 from ..types import Buffer, byte_view
 from . import apis
 from .frames import SIZE_BYTES, correlation_id_of, read_response
@@ -45,7 +46,7 @@ class FrameSplitter:
         self._error: KafkaFormatError | None = None
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.protocol.FrameSplitter: next frame at {self.position}, {self.buffered} bytes buffered>"
+        return f"<kafkafmt.protocol.FrameSplitter: next frame at {self.position}, {quantity(self.buffered, 'byte')} buffered>"
 
     @property
     def buffered(self) -> int:

@@ -26,6 +26,7 @@ from ..constants import (
     MAX_TIMESTAMP_AT,
 )
 from ..errors import InvalidError, OffsetOverflowError, TruncatedError
+from ..text import quantity
 from ..types import BATCH_DTYPE, BatchTable, Buffer, view_of
 from .reader import RecordReader
 
@@ -53,7 +54,8 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
         if scan.error is not None:
             raise scan.error
         if not scan.count:
-            message = f"the last batch is truncated: only {size - position} bytes of it are in the buffer"
+            left = size - position
+            message = f"the last batch is truncated: the buffer contains only {quantity(left, 'byte')} of it"
             raise TruncatedError(message, position)
         rows, position = rows + scan.count, scan.position
     return table[:rows]

@@ -26,6 +26,7 @@ from ..constants import (
 )
 from ..errors import StructureError
 from ..sharing import shared
+from ..text import quantity
 from ..types import BatchTable, Buffer, byte_view
 from .reader import iter_tables
 from .stream import read_records
@@ -90,7 +91,7 @@ class Batch:
 
     def __repr__(self) -> str:
         kind = "batch" if self.magic == MAGIC_V2 else "wrapper" if self.is_compressed else "message"
-        count = "" if self.count is None else f", {self.count} records"
+        count = "" if self.count is None else f", {quantity(self.count, 'record')}"
         return f"<{kind} of format {self.magic} at {self.position}: last offset {self.last_offset}{count}, {self.codec}, {self.size} bytes>"
 
     def _int(self, name: str) -> int:

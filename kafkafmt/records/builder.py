@@ -30,6 +30,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError
+from ..text import quantity
 from .columns import Columns
 from .lz4v0 import with_wrong_checksum
 from .signatures import AppendRecord, ExtendRecords
@@ -213,7 +214,7 @@ class BatchBuilder:
         )
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
+        return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {quantity(self.count, 'record')}, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
         """Return the largest uncompressed size of a batch that has at most `max_bytes` after compression."""

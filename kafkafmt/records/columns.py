@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..text import quantity
 from ..types import Buffer, HeaderSpans, IntArray, RecordColumns, Spans
 from .binary_columns import binary_column, refuse_masked
 from .header_columns import header_column
@@ -38,7 +39,7 @@ class Columns(NamedTuple):
 
     def __repr__(self) -> str:
         given = [name for name, column in self._asdict().items() if name != "rows" and column is not None]
-        return f"<kafkafmt columns of {self.rows} records: {', '.join(given) or 'all null'}>"
+        return f"<kafkafmt columns of {quantity(self.rows, 'record')}: {', '.join(given) or 'all null'}>"
 
 
 def columns_of(

@@ -19,6 +19,7 @@ from ..constants import CONTROL_ABORT, CONTROL_COMMIT, CRC_START
 from ..errors import KafkaFormatError, StructureError
 from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
+from ..text import quantity
 from ..types import BatchTable, Buffer, IntArray, view_of
 from .builder import BatchBuilder
 from .reader import RecordReader
@@ -156,7 +157,7 @@ def marker_type(reader: RecordReader, buffer: Buffer, row: BatchTable) -> int | 
 def _version_and_type(key: Buffer | None) -> tuple[int, int]:
     raw = _bytes(key, "key")
     if len(raw) < _KEY.size:
-        raise StructureError(f"the key of a control record has {len(raw)} bytes, fewer than 4")
+        raise StructureError(f"the key of a control record has {quantity(len(raw), 'byte')}, fewer than 4")
     version, type_ = _KEY.unpack_from(raw)
     if version < 0:
         raise StructureError(f"the key of a control record has version {version}, which is negative")

@@ -14,6 +14,7 @@ from ..log.reading.index_ranges import Border, Stretch, whole_segment
 from ..log.reading.partition_dir import SegmentFile
 from ..log.reading.read_limits import ReadLimits
 from ..paths import UrlPath
+from ..text import quantity
 from ..types import BatchTable, Buffer, last_offsets
 from .checked_batches import BatchLists, CheckedBatches
 from .open_files import inode_of
@@ -409,5 +410,5 @@ class GrowingPartition:
         key = damage.file, damage.position
         if key not in self._reported and len(self._reported) < MOST_REPORTED:
             self._reported.add(key)
-            where = f"{self.directory.path}/{damage.file} at {damage.position}, {damage.length} bytes"
+            where = f"{self.directory.path}/{damage.file} at {damage.position}, {quantity(damage.length, 'byte')}"
             self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")

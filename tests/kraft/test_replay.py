@@ -370,7 +370,10 @@ def test_missing_offsets_end_the_replay(tmp_path: Path) -> None:
     log.next_offset = 4
     log.append(config("b", "2"))
     state = k.metadata(tmp_path)
-    assert ([(p.offset, p.message) for p in state.problems], state.configs) == ([(1, "offsets 1 to 3 are missing")], ())
+    assert ([(p.offset, p.message) for p in state.problems], state.configs) == (
+        [(1, "the log does not contain offsets 1 to 3")],
+        (),
+    )
     assert state.exit_code == 1
 
 

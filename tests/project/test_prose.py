@@ -73,6 +73,9 @@ def discouraged(prose: Iterator[tuple[int, str]]) -> list[str]:
     return found
 
 
+OFFSET_RANGE = re.compile(r"\boffsets \{[^{}]*\} to \{")
+
+
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -90,6 +93,14 @@ def test_cython_prose_uses_the_words_of_the_style_guide(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
 def test_documents_use_the_words_of_the_style_guide(path: Path) -> None:
     assert discouraged(enumerate(path.read_text(encoding="utf-8").splitlines(), 1)) == []
+
+
+def test_messages_name_offset_ranges_with_the_shared_function() -> None:
+    """`offset_range` uses the singular if a range contains only one offset."""
+    package = [p for p in (*PYTHON, *CYTHON) if "kafkafmt" in p.relative_to(ROOT).parts[0] and p.name != "text.py"]
+    assert [relative(p) for p in package if OFFSET_RANGE.search(p.read_text(encoding="utf-8"))] == [
+        "kafkafmt/records/reader.py"  # a range that is always invalid
+    ]
 
 
 @pytest.mark.parametrize(

@@ -217,14 +217,17 @@ def test_decode_reports_unknown_versions_and_their_bytes(tmp_path: Path) -> None
     )
     assert first["header"]["clientId"] == "x"
     assert first["error"] == (
-        "ApiVersionsRequest version 6 is not supported (supported: 0 to 5); 11 bytes of the body were not decoded (position 16)"
+        "ApiVersionsRequest version 6 is not supported (supported: 0 to 5); kafkafmt did not decode the 11 bytes of the body (position 16)"
     )
     assert "body" not in first
     assert (second["apiKey"], second["api"], second["undecodedBytes"]) == (999, None, 2)
     assert third["api"] == "Metadata"
     shown = text(tmp_path, NEWER_API_VERSIONS + other, 1).splitlines()
     assert "ApiVersions v6  #5  x  error: ApiVersionsRequest version 6 is not supported" in shown[0]
-    assert "API 999 v1  #6  error: API key 999 is not supported; 2 bytes of the body were not decoded" in shown[1]
+    assert (
+        "API 999 v1  #6  error: API key 999 is not supported; kafkafmt did not decode the 2 bytes of the body"
+        in shown[1]
+    )
 
 
 def test_decode_shows_responses_of_unknown_versions(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..._backend import core
 from ...errors import StructureError
+from ...text import offset_range
 from ...types import BatchTable, last_offset
 from ..format import file_view, files
 from ..format.index_entries import (
@@ -190,7 +191,7 @@ class IndexAudit:
             if first_of[i] == MANY:
                 return f"{entry}, but no batch starts at that position"
             if last_of[i] < 0:
-                return f"{entry}, but the batch at that position has offsets {first_of[i]} to {last_at[i]}"
+                return f"{entry}, but the batch at that position has {offset_range(first_of[i], last_at[i])}"
             return f"{entry}, but the batch that ends with that offset starts at position {last_of[i]}"
 
         return _findings(self._offset, wrong, beyond, why, lambda i: f"offset {offsets[i]} at position {positions[i]}")

@@ -18,7 +18,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError, StructureError
-from ...text import offset_range
+from ...text import counted, offset_range
 from ...types import BatchSummary, BatchTable, last_offset, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS
@@ -306,7 +306,7 @@ class StateAudit:
             list(ours.values())[:1] if self._indexed and segment.name not in self._unreadable else ()
         ):  # If no index exists, report no missing entry: the copy may contain only `.log` files.
             message = f"producer {own.producer_id} aborted {offset_range(own.first, own.last)}, but the index has no entry for this transaction"
-            message += f" (nor for {len(ours) - 1} other transactions)" if len(ours) > 1 else ""
+            message += f" (nor for {counted(len(ours) - 1, 'other transaction')})" if len(ours) > 1 else ""
             found.append(
                 Finding(
                     path.name,

@@ -13,6 +13,7 @@ from ... import arguments
 from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
+from ...text import offset_range
 from ...types import BATCH_DTYPE, RecordColumns
 from ..format.file_view import FileView
 from ..reading.damage_callbacks import BatchDamage, OnDamage
@@ -348,5 +349,7 @@ def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Findi
         if next_plan.first_offset is not None and not len(next_plan.damaged):
             begins = next_plan.first_offset
         if end is not None and begins is not None and end < begins:
-            findings.append(Finding(following.name, "segment_gap", f"offsets {end} to {begins - 1} are in no segment"))
+            findings.append(
+                Finding(following.name, "segment_gap", f"no segment contains {offset_range(end, begins - 1)}")
+            )
     return findings

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
+from ...text import quantity
 from .names import can_be_checkpointed
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -50,7 +51,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     # Limit the number of fields, because splitting a long line into many fields would need much memory.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
-        raise StructureError(f"{name}: line 2 states {count} entries, but the file contains {len(entries)}")
+        raise StructureError(f"{name}: line 2 states {quantity(count, 'entry')}, but the file contains {len(entries)}")
     for number, entry in enumerate(entries, 3):
         if len(entry) != parts:
             found = len(entry) if len(entry) < parts else f"more than {parts}"

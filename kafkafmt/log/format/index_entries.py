@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._backend import core
+from ...text import quantity
 
 OFFSET_ENTRY = np.dtype([("relative", ">i4"), ("position", ">i4")])
 TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative", ">i4")])
@@ -88,7 +89,7 @@ def read_transaction_index(data: bytes) -> np.ndarray:
 
 def partial_entry_message(size: int, entry_size: int) -> str:
     """Return the error message for an index file of `size` bytes that ends inside an entry."""
-    return f"the file has {size} bytes, which is not a multiple of the entry size, {entry_size}"
+    return f"the file has {quantity(size, 'byte')}, which is not a multiple of the entry size, {entry_size}"
 
 
 def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -> bytes:

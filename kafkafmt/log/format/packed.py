@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 from ...paths import FULL_DISK, Location, TemporaryFilesError
+from ...text import quantity
 from .names import base_offset_of
 from .process import ForkSafeLock
 
@@ -101,7 +102,8 @@ def _unpacked(path: Location, open_source: Callable[[], SequentialReader]) -> in
                 raise TemporaryFilesError(error.errno, os.strerror(error.errno), tempfile.gettempdir()) from error
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            what = f"the {kind} data is damaged or incomplete after {target.tell()} bytes of the segment: {error}"
+            size = target.tell()
+            what = f"the {kind} data is damaged or incomplete after {quantity(size, 'byte')} of the segment: {error}"
             raise OSError(errno.EIO, what, str(path)) from error
         target.flush()
         return os.dup(target.fileno())

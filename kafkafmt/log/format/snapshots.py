@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ..._backend import core
 from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
+from ...text import quantity
 
 VERSION = 1
 MAX_SEQUENCE = 2**31 - 1
@@ -62,7 +63,7 @@ def sequence_after(sequence: int, n: int) -> int:
 def read_snapshot(data: bytes) -> list[ProducerEntry]:
     """Parse a snapshot file. Bytes after the last entry are ignored, as in Kafka."""
     if len(data) < 2:
-        raise TruncatedError(f"the snapshot has {len(data)} bytes and ends before its version")
+        raise TruncatedError(f"the snapshot has {quantity(len(data), 'byte')} and ends before its version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version != VERSION:
         raise UnsupportedError(f"the snapshot has version {version}; only version {VERSION} is supported")

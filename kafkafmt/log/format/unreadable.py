@@ -13,6 +13,8 @@ from __future__ import annotations
 import errno
 from bisect import bisect_left
 
+from ...text import counted
+
 SECTOR = 4096
 """Number of bytes that are read at once after a read error. It is the page size of the kernel's cache."""
 MOST_IN_A_ROW = 256
@@ -89,6 +91,6 @@ def named(spans: list[tuple[int, int]]) -> str:
     """Describe the positions of unreadable bytes for an error message."""
     ranges = [f"{start} to {end - 1}" for start, end in spans[:MOST_NAMED]]
     if len(spans) > MOST_NAMED:
-        ranges.append(f"{len(spans) - MOST_NAMED} more ranges")
+        ranges.append(counted(len(spans) - MOST_NAMED, "more range"))
     before = ", ".join(ranges[:-1])
     return f"the disk cannot read bytes {f'{before} and ' if before else ''}{ranges[-1]}"

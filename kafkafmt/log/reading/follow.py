@@ -22,6 +22,7 @@ from ...constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...paths import Location, check_local
 from ...records import Chunk
+from ...text import offset_range
 from ...types import COLUMNS, BatchTable, Buffer, last_offset, last_offsets
 from ..format import files
 from ..format.file_view import FileView
@@ -129,7 +130,9 @@ class Follower:
     def chunks(self, on_damage: OnDamage | None = None, capacity: int = 16384) -> Iterator[Chunk]:
         """Yield records of accepted batches that have not been delivered yet, decoded as columns."""
         if self.next < self._low:
-            self._tell(f"{self.name}: retention removed offsets {self.next} to {self._low - 1} before they were read")
+            self._tell(
+                f"{self.name}: retention removed {offset_range(self.next, self._low - 1)} before the reader got there"
+            )
             self.next = self._low
         end = self._end
         if self._selection.committed:
@@ -262,8 +265,10 @@ class Follower:
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size
         for late in [e for e in plan.extents if e.position >= self._position and e.first_offset < self._end]:
-            span = f"offsets {late.first_offset} to {min(late.last_offset, self._end - 1)}"
-            self._tell(f"{self.name}: {span} were written after higher offsets and are not delivered while following")
+            span = offset_range(late.first_offset, min(late.last_offset, self._end - 1))
+            self._tell(
+                f"{self.name}: {span} cannot be delivered while following, because higher offsets were written first"
+            )
         if plan.next_offset is not None and plan.next_offset > self._end:
             if self._selection.committed:
                 for part in self.log.parts(self._end, plan.next_offset, self._walk, grouped=True):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ...text import offset_range
 from ...types import IntArray
 from .batches_of_ranges import batches_of
 from .copies import Copies
@@ -134,9 +135,9 @@ class Placements(Rows[Finding]):
 
     def _build(self, start: int, stop: int) -> list[Finding]:
         runs, copy = self._runs.at(slice(start, stop)), self._copy[start:stop].tolist()
-        message = "offsets {} to {} at position {}: {}".format
+        ranges = map(offset_range, runs.first.tolist(), runs.last.tolist())
         reasons = [_COPY if c else _MOVED for c in copy]
-        messages = list(map(message, runs.first.tolist(), runs.last.tolist(), runs.position.tolist(), reasons))
+        messages = list(map("{} at position {}: {}".format, ranges, runs.position.tolist(), reasons))
         codes = ["duplicate_batch" if c else "batch_out_of_place" for c in copy]
         return objects_of(Finding, _FINDING_SETTERS, [self._file] * len(copy), codes, messages)
 

@@ -12,6 +12,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END
 from ...errors import KafkaFormatError
 from ...records import Chunk, RecordReader
+from ...text import quantity
 from ...types import COLUMNS, RecordColumns
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
@@ -288,7 +289,7 @@ class PartitionLog(PlannedLog):
         """Read one range of valid batches, and yield its batches."""
         view, adopted = walker.view, plan.segment.name in self._adopted
         if adopted and view.size < extent.end:
-            raise changed(plan.segment, f"it has {view.size} bytes now, but had at least {extent.end}")
+            raise changed(plan.segment, f"it has {quantity(view.size, 'byte')} now, but had at least {extent.end}")
         begin, before = extent.position, extent.first_offset - 1
         long = extent.end - begin > MAX_HEADERS_READ
         if before + 1 < start and long and (found := reach(view, start, begin, extent.end, before)):
@@ -312,7 +313,8 @@ class PartitionLog(PlannedLog):
                 return
         if adopted and begin == extent.position and (batches, before) != (extent.batches, extent.last_offset):
             raise changed(
-                plan.segment, f"it has {batches} batches up to offset {before}, but {extent.batches} were expected"
+                plan.segment,
+                f"it has {quantity(batches, 'batch')} up to offset {before}, but {extent.batches} were expected",
             )
 
     def _damage_of(self, damaged: Sequence[Damage], start: int, stop: int, on_damage: OnDamage | None) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ...constants import MAGIC_V2, MIN_OFFSET
 from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
+from ...text import offset_range, quantity
 from ...types import IntArray
 from .rows import Rows
 
@@ -321,9 +322,9 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
     if magic == MAGIC_PROBLEM:
         return f"magic {crc} is not supported"
     if magic == END_PROBLEM:
-        return f"the file ends {crc} bytes into a batch of {stored}"
+        return f"the file ends {quantity(crc, 'byte')} into a batch of {stored}"
     if magic == OFFSET_PROBLEM:
-        return f"offsets {crc} to {stored} contradict the batches before and after this batch"
+        return f"the batches before and after this batch contradict its {offset_range(crc, stored)}"
     if magic == WRAPPER_PROBLEM:
         what = (
             f"its last inner message has offset {stored}"

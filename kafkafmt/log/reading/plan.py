@@ -27,6 +27,7 @@ from ...constants import (
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, TruncatedError
+from ...text import quantity
 from ...types import IntArray, last_offsets
 from ..format.file_view import FileView
 from ..format.preallocated import occupied
@@ -272,7 +273,9 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
         if bad.records is None and (why := _tail_kind(walker, bad, expected)):
             length = walker.size - bad.position
             findings.append(
-                Finding(segment.name, "unfinished_tail", f"{length} bytes at position {bad.position}: {why}")
+                Finding(
+                    segment.name, "unfinished_tail", f"{quantity(length, 'byte')} at position {bad.position}: {why}"
+                )
             )
             return b
     return n

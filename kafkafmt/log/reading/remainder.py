@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...constants import MIN_OFFSET, NO_END
+from ...text import offset_range
 from ...types import BatchTable, last_offset, last_offsets
 from .index_ranges import Stretch
 from .models import Damage
@@ -54,7 +55,6 @@ class SegmentRemainder:
         """
         runs = RunColumns.of(plan.extents)
         late = (runs.position >= self.position) & (runs.last < min(self.reached, end)) & (runs.last >= start)
-        message = "offsets {} to {} are lower than the offsets of batches before these batches"
         return [
             Damage(
                 plan.segment.name,
@@ -63,7 +63,7 @@ class SegmentRemainder:
                 run.first_offset,
                 run.last_offset,
                 "contradicting_offsets",
-                message.format(run.first_offset, run.last_offset),
+                f"batches before these batches have higher offsets than {offset_range(run.first_offset, run.last_offset)}",
                 run.records,
             )
             for run in runs.at(np.flatnonzero(late)).objects()
@@ -181,7 +181,7 @@ def _contradiction(part: Part, row: np.void, lowest: int) -> Damage:
     may be missing.
     """
     first, last = int(row["base_offset"]), last_offset(row)
-    message = f"offsets {first} to {last} contradict the batches before or after them"
+    message = f"the batches before or after this batch contradict its {offset_range(first, last)}"
     position, size = part.position + int(row["position"]), int(row["size"])
     name, records = part.plan.segment.name, max(int(row["count"]), 0)
     return Damage(name, position, size, lowest, last, "contradicting_offsets", message, records)

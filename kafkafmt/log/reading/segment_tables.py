@@ -22,6 +22,7 @@ from ...constants import (
     MIN_LEGACY_LENGTH,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
+from ...text import quantity
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray
 from ..format.file_view import FileView, aligned_buffer
 from ..format.preallocated import occupied
@@ -254,10 +255,10 @@ class TableReader:
         """Create the error for a batch that would end after the end of the file."""
         left = end - position
         if left < MAGIC_END:
-            return TruncatedError(f"the file ends {left} bytes into a batch", position)
+            return TruncatedError(f"the file ends {quantity(left, 'byte')} into a batch", position)
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
-        return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
+        return TruncatedError(f"the file ends {quantity(left, 'byte')} into a batch of {size}", position, base_offset)
 
     def first_offset_at(self, position: int) -> int:
         """Return the first offset of the batch or message at a file position.

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END
+from ...text import quantity
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray, last_offset, last_offsets
 from ..format.file_view import FileView, aligned_buffer
 from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Range, Stretch, divide, first_offset_at, whole_segment
@@ -108,7 +109,7 @@ class SinglePass:
         headers_only: bool = False,
     ) -> None:
         if stretch is not None and view.size < stretch.end.position:
-            raise changed(segment, f"it has {view.size} bytes now, but had at least {stretch.end.position}")
+            raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {stretch.end.position}")
         self.complete: bool = False
         self.divided: bool = False
         self.remainder: Remainder = (

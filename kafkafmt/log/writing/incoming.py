@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...constants import CONTROL_BIT, MAX_OFFSET, TRANSACTIONAL_BIT
 from ...errors import InvalidError, TooLargeError
+from ...text import offset_range
 from ...types import BatchTable
 
 
@@ -20,7 +21,7 @@ def check(table: BatchTable, next_offset: int, segment_bytes: int) -> list[int]:
         last = base + delta if delta > 0 else base
         if base <= before or last >= MAX_OFFSET:
             raise InvalidError(
-                f"the batch has offsets {base} to {last}, which cannot follow offset {before}",
+                f"the batch has {offset_range(base, last)}, which cannot follow offset {before}",
                 position,
                 base,
                 code="offsets_in_order",

@@ -16,6 +16,7 @@ from ...log import Damage, DamagedLogError, PartitionDir
 from ...log.reading.read_limits import ReadLimits
 from ...log.reading.record_filter import Filter, columns_of, for_partition
 from ...log.reading.transactions import Doubt, TransactionInDoubtError
+from ...text import quantity
 from ..messages import say as say
 from .options import Options
 from .pieces import WholePartitions
@@ -134,14 +135,5 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
 
 def warn(directory: PartitionDir, damage: Damage) -> None:
     """Log a warning about records that are omitted because of damage."""
-    lost = (
-        "no offset is missing"
-        if damage.empty
-        else f"offsets {_or_open(damage.first_offset)} to {_or_open(damage.last_offset)} are omitted"
-    )
-    where = f"{directory.path / damage.file}, {damage.length} damaged bytes at position {damage.position}"
-    say(f"{directory.topic}-{directory.partition}: {lost}: {where}: {damage.message}")
-
-
-def _or_open(offset: int | None) -> str:
-    return "unknown" if offset is None else str(offset)
+    where = f"{directory.path / damage.file}, {quantity(damage.length, 'damaged byte')} at position {damage.position}"
+    say(f"{directory.topic}-{directory.partition}: {damage.lost}: {where}: {damage.message}")

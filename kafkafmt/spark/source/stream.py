@@ -38,6 +38,7 @@ from ...log.reading.index_ranges import last_border
 from ...log.reading.listings import Listings
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.record_selection import OffsetBound
+from ...text import offset_range
 from ..option_text import OptionError
 from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options
@@ -172,7 +173,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             if key not in logs:
                 if first is None or first < stop:
                     self._lost(
-                        key, f"offsets {first or 0} to {stop - 1} are lost, because the partition no longer exists"
+                        key,
+                        f"{offset_range(first or 0, stop - 1)} cannot be read, because the partition no longer exists",
                     )
             elif key in self._recreated:
                 continue  # the new log is read from its start, after the next call of latestOffset()
@@ -303,11 +305,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if first is None:
             self._once(f"{key[0]}-{key[1]}: this is a new partition; it is read from its start, offset {low}")
             if low > stop:
-                self._lost(key, f"offsets up to {stop - 1} were removed by retention: the log starts at offset {low}")
+                self._lost(key, f"retention removed the offsets up to {stop - 1}: the log starts at offset {low}")
         elif first < low:
             self._lost(
                 key,
-                f"offsets {first} to {min(low, stop) - 1} were removed by retention: the log starts at offset {low}",
+                f"retention removed {offset_range(first, min(low, stop) - 1)}: the log starts at offset {low}",
             )
         first = low if first is None else first
         bounds = OffsetBound("offset", first), OffsetBound("offset", stop)
@@ -315,7 +317,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         segments = list(log.segments_in(first, stop))
         plans = None if all(map(_has_borders, segments)) else self._plans(plan, log, first, stop)
         if self._log_ends.seen.get(key, -1) < stop and log.next_offset < stop:
-            self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
+            self._lost(key, f"{offset_range(log.next_offset, stop - 1)} cannot be read, because the log was truncated")
         if interval.committed:
             log.open_transactions = self._log_ends.transactions(log, stop)
             plan.doubts += doubts_in(log, first, stop)

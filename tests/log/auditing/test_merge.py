@@ -461,8 +461,8 @@ def test_command_prints_the_sources_and_the_diverged_ranges(tmp_path: Path) -> N
     assert done.stdout.splitlines()[:-1] == [
         f"source   t-0: offsets 0 to 4 from {a}/t-0",
         f"source   t-0: offsets 5 to 14 from {b}/t-0",
-        f"diverged t-0: offsets 10 to 18 of {a}/t-0 are not used; these batches contradict the replica with the latest leader "
-        "epoch",
+        f"diverged t-0: salvage omitted offsets 10 to 18 of {a}/t-0; these batches contradict the replica with the latest "
+        "leader epoch",
     ]
     refused = kafkafmt("verify", a, b, "--replicas", "merge")
     assert refused.returncode == 2

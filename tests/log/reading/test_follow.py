@@ -165,7 +165,9 @@ def test_batch_written_after_higher_offsets_is_reported(tmp_path: Path) -> None:
     assert p.read() == [4]
     p.append(some(0, 4), some(5, 1))
     assert [o for _ in range(3) for o in p.read()] == [5]
-    assert p.messages == ["t-0: offsets 0 to 3 were written after higher offsets and are not delivered while following"]
+    assert p.messages == [
+        "t-0: offsets 0 to 3 cannot be delivered while following, because higher offsets were written first"
+    ]
     assert p.read() == []
     assert len(p.messages) == 1
 
@@ -186,7 +188,7 @@ def test_follow_survives_retention_before_and_after_its_position(tmp_path: Path)
     p.append(some(4), base=4)
     p.segment(0).unlink()
     assert p.read() == [2, 3, 4, 5]
-    assert p.messages == ["t-0: retention removed offsets 0 to 1 before they were read"]
+    assert p.messages == ["t-0: retention removed offsets 0 to 1 before the reader got there"]
     p.append(some(6), base=6)
     p.segment(2).unlink()
     p.segment(4).unlink()

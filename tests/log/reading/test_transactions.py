@@ -193,7 +193,7 @@ def test_transaction_is_in_doubt_if_its_segment_was_not_opened(tmp_path: Path) -
 def test_segment_without_delivered_batches_does_not_hide_a_gap(tmp_path: Path) -> None:
     log = segments(tmp_path, at0=in_transaction(0), at1=in_transaction(0), at10=in_transaction(10))
     found = [(f["error"], f["message"]) for f in verify_partition(log)["findings"] if f["error"] == "segment_gap"]
-    assert found == [("segment_gap", "offsets 1 to 9 are in no segment")]
+    assert found == [("segment_gap", "no segment contains offsets 1 to 9")]
 
 
 class Counted(list[tuple[int, int]]):
