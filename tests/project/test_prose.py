@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkafmt.log.writing.mounting import GUIDE
+
 ROOT = Path(__file__).resolve().parents[2]
 
 INSTEAD = {
@@ -101,6 +103,14 @@ def test_messages_name_offset_ranges_with_the_shared_function() -> None:
     assert [relative(p) for p in package if OFFSET_RANGE.search(p.read_text(encoding="utf-8"))] == [
         "kafkafmt/records/reader.py"  # a range that is always invalid
     ]
+
+
+def test_messages_do_not_name_files_that_only_the_repository_contains() -> None:
+    """Users of the wheel have the documentation only as a site, so a message contains the title of a page."""
+    found = [relative(p) for p in PYTHON if p.is_relative_to(ROOT / "kafkafmt") and "docs/" in p.read_text("utf-8")]
+    assert found == []
+    titles = re.findall(r"^ +- ([^:\n]+): ", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert GUIDE in titles
 
 
 @pytest.mark.parametrize(

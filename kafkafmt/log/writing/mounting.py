@@ -35,7 +35,8 @@ from ..reading.record_selection import OffsetBound, Selection
 
 CLUSTER_METADATA = "__cluster_metadata"
 METADATA_LOG = f"{CLUSTER_METADATA}-0"
-GUIDE = "docs/from-a-damaged-directory-to-a-new-cluster.md"
+GUIDE = "A broker's disk died"
+"""Title of the guide in the documentation. A wheel does not contain the files of the documentation."""
 TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
 """Type numbers of the metadata records that affect topics and partitions."""
 NO_LEADER_CHANGE = -2
@@ -173,7 +174,7 @@ def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
         yield (
             f"{root}: {reason}, so a KRaft broker does not serve {', '.join(names[:MAX_NAMED])}{more}, "
             f"and renames {whose} to '…-stray'. To mount the partitions, create the topics on a broker, "
-            f"stop it, and run `kafkafmt restore`: see {GUIDE}"
+            f'stop it, and run `kafkafmt restore`: see "{GUIDE}" in the documentation'
         )
 
 

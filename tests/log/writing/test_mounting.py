@@ -13,7 +13,7 @@ from golden_cases import case
 from salvaging import data, partition
 
 import kafkafmt as k
-from kafkafmt.log.writing.mounting import read_metadata, strays
+from kafkafmt.log.writing.mounting import GUIDE, read_metadata, strays
 
 KRAFT = [case(f"kafka-{version}/internal") for version in ("4.3.1", "3.9.2")]
 META = "version=1\ncluster.id=kafkafmtTestCluster000\nnode.id={}\n"
@@ -65,6 +65,7 @@ def test_salvage_of_one_partition_warns_that_a_broker_renames_it(source: Path, t
     assert "there is no metadata log (__cluster_metadata-0) with the topics" in line
     assert "source-0" in line
     assert "create the topics on a broker, stop it, and run `kafkafmt restore`" in line
+    assert line.endswith(f'see "{GUIDE}" in the documentation')
     assert str(tmp_path / "out") in line
 
 
