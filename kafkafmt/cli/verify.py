@@ -89,16 +89,17 @@ ADVICE = {
     "index_garbage": DELETE_INDEX,
     "index_mismatch": DELETE_INDEX,
     "index_beyond_end": DELETE_INDEX,
-    "unreadable_index": DELETE_INDEX,
+    "unreadable_index": f"grant the permission to read the file if it is missing; otherwise, {DELETE_INDEX}",
     "unreadable_sectors": "the disk is failing: copy its content to another disk first",
-    "unreadable_snapshot": "a broker deletes this snapshot, and reads all segments after the previous snapshot",
+    "unreadable_snapshot": "a broker that cannot use this snapshot deletes it, and reads all segments after the previous "
+    "snapshot",
     "snapshot_mismatch": SALVAGE_REBUILDS,
     "snapshot_beyond_end": "the end of the log is lost; a broker continues without this snapshot",
     "max_timestamp_mismatch": "lookups by time, and brokers, do not find the later records of these batches; read all "
     "records and compare their timestamps",
     "leader_epoch_mismatch": SALVAGE_REBUILDS,
     "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
-    "unreadable_checkpoint": SALVAGE_REBUILDS,
+    "unreadable_checkpoint": f"grant the permission to read the file if it is missing; otherwise, {SALVAGE_REBUILDS}",
     "read_committed_differs": "salvage writes markers and a transaction index that agree; read_uncommitted returns all "
     "records",
     "transaction_in_doubt": "read_committed omits the records of the transaction; read_uncommitted returns them",

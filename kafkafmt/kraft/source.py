@@ -134,7 +134,11 @@ def _properties(folder: Location, tell: Callable[[str], None]) -> dict[str, str]
 def _quorum(folder: Location, tell: Callable[[str], None]) -> dict[str, Any]:
     """Return the content of `quorum-state`, which Kafka writes as JSON (``QuorumStateData``)."""
     path = folder / QUORUM_STATE
-    text = file_view.read_text(path)
+    try:
+        text = file_view.read_text(path)
+    except KafkaFormatError as error:
+        tell(f"{path}: ignored: {error.message}")
+        return {}
     if not text or not text.strip():
         return {}
     try:

@@ -487,6 +487,16 @@ def test_damaged_quorum_state_is_ignored(tmp_path: Path, text: str) -> None:
     assert (len(state.topics), state.voters, state.info.quorum_leader_id, state.exit_code) == (1, (), None, 0)
 
 
+def test_quorum_state_that_cannot_be_read_is_ignored(tmp_path: Path) -> None:
+    log = MetadataLog(tmp_path)
+    log.append(TOPIC)
+    (log.path / "quorum-state").mkdir()
+    messages: list[str] = []
+    state = k.metadata(tmp_path, on_message=messages.append)
+    assert (len(state.topics), state.exit_code) == (1, 0)
+    assert [m for m in messages if m.endswith("quorum-state: ignored: quorum-state is a directory, not a file")]
+
+
 def test_quorum_state_and_meta_properties_are_shown(tmp_path: Path) -> None:
     log = MetadataLog(tmp_path)
     log.append(TOPIC)

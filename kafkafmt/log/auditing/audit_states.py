@@ -96,7 +96,11 @@ class StateAudit:
             return None if data is None else read_snapshot(data)
         except KafkaFormatError as error:
             self._found.append(
-                Finding(name, "unreadable_snapshot", f"{error.message}; a broker deletes it and uses the previous one")
+                Finding(
+                    name,
+                    "unreadable_snapshot",
+                    f"{error.message}; a broker that cannot use it deletes it, and uses the previous one",
+                )
             )
             return None
 

@@ -73,11 +73,16 @@ def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -
     """Compare the transaction indexes of two copies. Return the aborted transactions that only one copy lists.
 
     A transaction is compared only if the offset of its abort marker is at least `low` and below
-    `end`.
+    `end`. If a transaction index cannot be read, report this, and compare nothing.
     """
     sides = []
     for log in (a, b):
-        entries = IndexEntries(log.directory).all
+        index = IndexEntries(log.directory)
+        for name in sorted(index.unreadable):
+            log.tell(f"{log.directory.path / name}: the file cannot be read, so transaction indexes are not compared")
+        if index.unreadable:
+            return []
+        entries = index.all
         sides.append({(e.first, e.last, e.producer_id) for e in entries if low <= e.last < end})
     return [
         Span(TRANSACTIONS, first, last, side)

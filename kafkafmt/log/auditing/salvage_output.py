@@ -123,9 +123,6 @@ def finish_directory(
         except StructureError as error:
             messages.append(f"{source}: not copied: {error.message.removeprefix(f'{META_PROPERTIES}: ')}")
             continue
-        except PermissionError as error:
-            messages.append(f"{source}: not copied: {error.strerror}")
-            continue
         if identity is not None:
             messages.append(f"{output}: contains the {META_PROPERTIES} of {identity}; that of {root} is not copied")
             continue

@@ -29,7 +29,7 @@ from .files import file_size, stamp
 from .local_files import COPY_STEP, copy_range, open_regular, truncated, write_all
 from .packed import SequentialReader, open_unpacked, segment_name_of
 from .remote import RemoteFile
-from .unreadable import DISK_ERRORS, SECTOR, UnreadableSectors, overlapping
+from .unreadable import DISK_ERRORS, NO_PERMISSION, SECTOR, UnreadableSectors, overlapping
 
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
@@ -66,7 +66,7 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
 def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
     """Return the size of a file, and the first `limit` bytes of its content.
 
-    If the disk cannot read a local file, raise StructureError.
+    If the disk cannot read a local file, or if the process may not read it, raise StructureError.
     """
     if isinstance(path, UrlPath):
         with FileView(path) as view:
@@ -74,7 +74,7 @@ def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
     try:
         return _read_local(path, limit)
     except OSError as error:
-        if error.errno in DISK_ERRORS:
+        if error.errno in (*DISK_ERRORS, *NO_PERMISSION):
             raise StructureError(f"{os.path.basename(path)} cannot be read: {error.strerror}") from error
         raise
 
@@ -396,7 +396,7 @@ def read_text(path: Location) -> str | None:
     Bytes that are not valid UTF-8 are replaced with U+FFFD.
 
     Raise StructureError if the path is a directory, if the file exceeds MAX_TEXT_BYTES or
-    MAX_TEXT_LINES, or if reading a local file causes an I/O error.
+    MAX_TEXT_LINES, if reading a local file causes an I/O error, or if the process may not read it.
     """
     try:
         size, data = _read_whole(path, MAX_TEXT_BYTES)
@@ -412,11 +412,19 @@ def read_text(path: Location) -> str | None:
     return data.decode(errors="replace")
 
 
+def differs(path: Location | str, data: bytes) -> bool:
+    """Return whether the content of a file is not `data`, or the file is missing or cannot be read."""
+    try:
+        return read_bytes(path) != data
+    except StructureError:
+        return True
+
+
 def read_bytes(path: Location | str) -> bytes | None:
     """Return the first MAX_INDEX_BYTES bytes of a file. This limit is larger than any valid index file.
 
     If the path does not exist or is a directory, return None. If the disk reports a read error for
-    a local file, raise StructureError.
+    a local file, or if the process may not read it, raise StructureError.
     """
     try:
         return _read_whole(path, MAX_INDEX_BYTES)[1]

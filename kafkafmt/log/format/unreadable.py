@@ -27,6 +27,8 @@ A failing disk can need seconds to report that a sector is unreadable.
 MOST_NAMED = 3
 DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
 """Error numbers that a damaged disk or file system causes."""
+NO_PERMISSION = (errno.EACCES, errno.EPERM)
+"""Error numbers for a file that the process may not read."""
 _END = b"\xff" * 16
 
 

@@ -306,8 +306,6 @@ def _read_checkpoints(root: Location, names: Sequence[str] = OFFSET_CHECKPOINTS)
     def read(name: str) -> dict[tuple[str, int], int] | StructureError:
         try:
             return read_offset_checkpoint(file_view.read_text(root / name) or "", name)
-        except PermissionError as error:
-            return StructureError(f"{name} cannot be read: {error.strerror}")
         except StructureError as error:
             return error
 

@@ -30,7 +30,7 @@ class IndexEntries:
     next_markers : dict of int to int
         Maps a producer id to the marker offset of its first entry that `take` has not removed.
     unreadable : set of str
-        Names of transaction index files that the disk cannot read.
+        Names of transaction index files that cannot be read.
     """
 
     def __init__(self, directory: PartitionDir) -> None:

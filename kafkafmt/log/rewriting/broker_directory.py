@@ -121,6 +121,8 @@ class BrokerDirectory:
         try:
             return read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
         except StructureError as error:
+            if isinstance(error.__cause__, PermissionError):
+                raise error.__cause__ from None
             raise RestoreError(f"{self.path / name} is corrupted: {error.message}; delete the file") from None
 
     def target(self, topic: str, partition: int, partitions: int, keep_producers: bool) -> Target:

@@ -233,7 +233,7 @@ class LocalLog:
     def _write_epochs(self, epochs: Epochs) -> None:
         if epochs is not self.epochs:
             path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
-            if file_view.read_bytes(path) != text:
+            if file_view.differs(path, text):
                 local_files.replace(path, text, self.active.mode)
             self.epochs = epochs
 

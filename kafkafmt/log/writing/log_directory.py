@@ -168,7 +168,9 @@ class LogDirectory:
         """
         try:
             found = read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
-        except StructureError:
+        except StructureError as error:
+            if isinstance(error.__cause__, PermissionError):  # do not replace a valid checkpoint
+                raise error.__cause__ from None
             return {}
         return {key: offset for key, offset in found.items() if can_be_checkpointed(*key) and offset >= 0}
 

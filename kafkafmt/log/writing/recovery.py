@@ -188,11 +188,12 @@ def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
     wanted = [*made.indexes.take(), transaction_index_bytes(made.aborted)]
     for suffix, data in zip(INDEX_SUFFIXES, wanted, strict=True):
         path = path_of(folder, base, suffix)
-        existing = file_view.read_bytes(path)
-        if existing != data and (data or suffix != ".txnindex"):
+        if not file_view.differs(path, data):
+            continue
+        if data or suffix != ".txnindex":
             local_files.replace(path, data, files.narrowed(local_files.NEW_FILE, path_of(folder, base)))
-        elif existing and not data:
-            path.unlink()
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _epoch_checkpoint(folder: Path) -> Epochs | None:

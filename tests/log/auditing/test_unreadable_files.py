@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,14 @@ def damaged_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
 
             return read
 
+        def open_failing(path: Any, *arguments: Any, **options: Any) -> int:
+            if str(path).startswith(str(folder)) and str(path).endswith(suffix):
+                raise OSError(code, os.strerror(code), str(path))
+            return opened(path, *arguments, **options)
+
+        opened = os.open
+        if code != errno.EIO:
+            monkeypatch.setattr(os, "open", open_failing)
         for name in ("read", "pread", "preadv"):
             monkeypatch.setattr(os, name, failing(getattr(os, name)))
         return folder
@@ -55,12 +64,13 @@ def segments(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("*/*.log"))}
 
 
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EPERM])
 @pytest.mark.parametrize("suffix", CODES)
 def test_unreadable_file_is_a_finding_and_costs_no_record(
-    damaged_disk: Callable[[str, int], Path], tmp_path: Path, suffix: str
+    damaged_disk: Callable[[str, int], Path], tmp_path: Path, suffix: str, code: int
 ) -> None:
     intact = kafkafmt.open(SOURCE)
-    folder = damaged_disk(suffix, errno.EIO)
+    folder = damaged_disk(suffix, code)
     log = kafkafmt.open(folder)
     assert log.to_arrow().num_rows == intact.to_arrow().num_rows
     assert log.to_arrow(isolation="read_committed") == intact.to_arrow(isolation="read_committed")
@@ -68,13 +78,32 @@ def test_unreadable_file_is_a_finding_and_costs_no_record(
     assert not report.unreadable
     found = {(f.code, f.message) for p in report.partitions for f in p.findings if f.file.endswith(suffix)}
     assert {code for code, _ in found} == {CODES[suffix]}
-    assert all("cannot be read: Input/output error" in message for _, message in found)
+    assert all(f"cannot be read: {os.strerror(code)}" in message for _, message in found)
     salvaged = kafkafmt.salvage(folder, tmp_path / "salvaged")
     assert not salvaged.unreadable
     assert segments(tmp_path / "salvaged") == segments(SOURCE)
     assert not [f for p in kafkafmt.verify(tmp_path / "salvaged").partitions for f in p.findings]
 
 
+def test_diff_does_not_compare_a_transaction_index_that_cannot_be_read(
+    damaged_disk: Callable[[str, int], Path],
+) -> None:
+    messages: list[str] = []
+    report = kafkafmt.diff(damaged_disk(".txnindex", errno.EACCES), SOURCE, on_message=messages.append)
+    assert report.exit_code == 0
+    assert messages
+    assert all("so transaction indexes are not compared" in message for message in messages)
+
+
 def test_missing_permission_is_not_treated_as_damage(damaged_disk: Callable[[str, int], Path]) -> None:
-    folder = damaged_disk(".index", errno.EACCES)
-    assert len(kafkafmt.verify(folder).unreadable) == 3
+    report = kafkafmt.verify(damaged_disk(".log", errno.EACCES))
+    assert (len(report.unreadable), report.partitions, report.exit_code) == (3, (), 3)
+
+
+def test_salvage_of_an_index_without_permissions_writes_an_index_that_its_owner_can_read(tmp_path: Path) -> None:
+    """The index is rebuilt from the segment, so it contains nothing that the owner may not read."""
+    folder = shutil.copytree(SOURCE, tmp_path / "log")
+    index = min(folder.glob("*/*.index"))
+    index.chmod(0)
+    assert kafkafmt.salvage(folder, tmp_path / "salvaged").ok
+    assert stat.S_IMODE((tmp_path / "salvaged" / index.relative_to(folder)).stat().st_mode) == 0o400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -346,3 +347,44 @@ def test_files_with_almost_valid_segment_names_are_handled(tmp_path: Path) -> No
     with LogDirectory(tmp_path) as directory:
         assert directory.writer("t").next_offset == 1
     assert [(tmp_path / "t-0" / name).exists() for name in odd] == [True, True, True, False, False]
+
+
+def without_permission(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """Make `os.open` fail for one file, as it does for a file that the process may not read."""
+    opened = os.open
+
+    def fail(given: Any, *arguments: Any, **options: Any) -> int:
+        if str(given) == str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(given, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", fail)
+
+
+@pytest.mark.parametrize("suffix", ["leader-epoch-checkpoint", ".txnindex"])
+def test_file_without_read_permission_is_rebuilt(
+    image: Path, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = crashed(image, tmp_path / "copy")
+    last = max((folder / "t-0").glob("*.log"))
+    path = last.with_suffix(suffix) if suffix.startswith(".") else last.with_name(suffix)
+    path.write_bytes(b"garbage")
+    with monkeypatch.context() as patch:
+        without_permission(patch, path)
+        with LogDirectory(folder, **SETTINGS) as directory:
+            assert directory.writer("t").next_offset == 35
+    assert not path.exists() or path.read_bytes() != b"garbage"
+    assert problems(folder) == []
+
+
+def test_checkpoint_without_read_permission_is_not_replaced(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = crashed(image, tmp_path / "copy")
+    path = folder / "log-start-offset-checkpoint"
+    path.write_text("0\n1\nt 0 7\n")
+    with monkeypatch.context() as patch:
+        without_permission(patch, path)
+        with pytest.raises(PermissionError, match=path.name):
+            LogDirectory(folder, **SETTINGS)
+    assert path.read_text() == "0\n1\nt 0 7\n"
