@@ -12,7 +12,6 @@ encoding.
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -45,7 +44,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, KafkaFormatError, TooLargeError, UnsupportedError
-from ..types import BatchTable, Buffer, byte_view
+from ..types import BatchTable, Buffer, byte_view, divided_at
 from .assign import codecs_of, scan_all
 from .build import DEFAULT_BATCH_BYTES
 from .builder import BatchBuilder, codec_id, format_number
@@ -194,10 +193,7 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
     same &= ~append_time[1:] | (table["max_timestamp"][1:] == table["max_timestamp"][:-1])
     plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
     borders = np.flatnonzero(~(same & plain[1:] & plain[:-1])) + 1
-    # For each group, `np.split` would take forty times as long as a slice.
-    for start, end in itertools.pairwise([0, *borders.tolist(), len(table)]):
-        if start < end:
-            yield table[start:end]
+    return divided_at(table, borders)
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:

@@ -8,7 +8,6 @@ batch.
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath
+from ...types import divided_at
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
@@ -395,9 +395,6 @@ def _by_file(rows: Headers) -> Iterator[Headers]:
     A group contains either only batches that are copied completely, or only batches that are copied
     in part.
     """
-    if not len(rows):
-        return
     keys = rows["replica"].astype(np.int64) * 2 + rows["cut"], rows["segment"]
     changes = (keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1])
-    for start, end in itertools.pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]):
-        yield rows[start:end]
+    return divided_at(rows, np.flatnonzero(changes) + 1)
