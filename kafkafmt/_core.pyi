@@ -376,6 +376,8 @@ def scan_damaged(
           bytes up to the end of the file, and `stored` is the size of the batch.
         - The value is -6 if the offset of a wrapper message contradicts its inner messages. Then
           `actual` is the offset, and `stored` is the highest inner offset in `wrappers`.
+        - The value is -8 if the last offset delta is negative. Then `actual` is the base offset, and
+          `stored` is the last offset delta.
     start, end : int, optional
         Range of the buffer to scan. By default, the whole buffer.
     file_end : int, optional
@@ -430,8 +432,8 @@ def scan_damaged(
     The scan ends before the first of these batches:
 
     - a batch that extends past `end`, or a damaged batch that is not skipped
-    - a wrapper message that `wrappers` does not contain, a batch with a negative last offset delta, or a batch whose next offset
-      would exceed 2**63 - 1
+    - a wrapper message that `wrappers` does not contain, or a batch whose next offset would exceed
+      2**63 - 1
     - a batch that cannot be stored, because `table` or `spans` has no row left
 
     The function runs without the GIL.
@@ -1131,6 +1133,40 @@ def decode_records(
     arrays with larger arrays.
 
     The function runs without the GIL.
+    """
+
+def decode_valid_records(
+    buffer: Buffer,
+    batches: BatchTable,
+    columns: RecordColumns,
+    faults: IntArray,
+    first_offset: int = -9223372036854775808,
+    end_offset: int | None = None,
+) -> tuple[int, KafkaFormatError | None]:
+    """Decode the records of uncompressed batches into columns, and skip corrupted batches.
+
+    Parameters
+    ----------
+    buffer, batches, columns, first_offset, end_offset
+        See `decode_records`.
+    faults : int64 array of shape (n, 3)
+        Receives one row for each corrupted batch, in the order of `batches`. A row contains the index
+        of the batch in `batches`, the index of the error message in `constants.FAULTS`, and the
+        position of the error.
+
+    Returns
+    -------
+    count : int
+        Number of rows filled in `faults`.
+    error : KafkaFormatError or None
+        The result of `decode_records` for the remaining batches. The error is always None if `faults`
+        has one row for each batch, and if no batch has an unknown magic or a record with more than
+        `columns.max_headers` headers.
+
+    Notes
+    -----
+    An array of faults is much faster than one error object for each corrupted batch. The function
+    runs without the GIL.
     """
 
 def decode_plain_batches(

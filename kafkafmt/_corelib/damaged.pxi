@@ -8,6 +8,7 @@ cdef enum:
     MAGIC_PROBLEM = -3
     END_PROBLEM = -4
     WRAPPER_PROBLEM = -6
+    DELTA_PROBLEM = -8
     INNER_COLUMNS = 4
     SPAN_COLUMNS = 8
     # Largest total size of batches with wrong CRCs. Above it, CRCs are derived from the CRCs of prefixes.
@@ -130,7 +131,14 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
                     p, taken, status = source.data + row.position, 0, SCAN_CRC
             if taken:
                 status = SCAN_FULL
-                if (row.count < 0 and row.magic < MAGIC_V2 and not with_wrappers) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
+                if row.last_offset_delta < 0:
+                    span[0], span[1], span[2], span[3] = row.position, p - source.data, DELTA_PROBLEM, row.base_offset
+                    span[4], span[5], span[6], span[7] = row.last_offset_delta, -1, n, True
+                    span += SPAN_COLUMNS
+                    n_spans += 1
+                    known = False
+                    continue
+                if (row.count < 0 and row.magic < MAGIC_V2 and not with_wrappers) or row.base_offset >= INT64_MAX - row.last_offset_delta:
                     p = source.data + row.position
                     status = SCAN_END
                     break

@@ -173,7 +173,39 @@ cdef OffsetRange offset_range(object first_offset, object end_offset) except *:
     return wanted
 
 
-def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=None):
+cdef enum:
+    FAULT_COLUMNS = 3               # number of columns of the array `faults`: row of the batch, index of FAULTS, position
+
+
+cdef int decode_valid_batches(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out,
+                              int want, const OffsetRange* wanted, Fault* fault, int64_t* faults, Py_ssize_t capacity,
+                              Py_ssize_t* fault_count) noexcept nogil:
+    """Decode batches as decode_batches() does, but skip corrupted batches, and add a row to `faults` for each of them.
+
+    Return WALK_FAULT at a corrupted batch if `faults` is full, or if FAULTS does not contain the
+    error message.
+    """
+    cdef int status
+    cdef int64_t* row
+    cdef Cursor probe
+    while True:
+        status = decode_batches(base, batches, count, batch, cursor, out, want, wanted, fault)
+        if status != WALK_FAULT:
+            return status
+        if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT and fault.code < FAULT_MESSAGE_END:
+            probe.record, probe.position, probe.delta = fault.record, fault.position, fault.delta
+            check_batch_carefully(base, &batches[batch[0]], out, &probe, want, fault)
+        if fault.code >= FAULT_UNSUPPORTED or fault_count[0] == capacity:
+            return WALK_FAULT
+        row = faults + FAULT_COLUMNS * fault_count[0]
+        row[0], row[1], row[2] = batch[0], fault.code, fault.position
+        fault_count[0] += 1
+        batch[0] += 1
+        cursor.record = cursor.position = cursor.delta = 0
+
+
+cdef decode_table(buffer, batches, columns, first_offset, end_offset, int64_t* faults, Py_ssize_t capacity, Py_ssize_t* fault_count):
+    """Decode batches until the columns are full. Return the error of the first batch that cannot be added to `faults`."""
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t count = len(batches), i
@@ -196,21 +228,32 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
     )):
         raise ValueError("the cursor is outside the table of batches")
     with nogil:
-        status = decode_batches(source.data, table, count, &at, &cursor, &out, want, &wanted, &fault)
+        status = decode_valid_batches(source.data, table, count, &at, &cursor, &out, want, &wanted, &fault, faults, capacity,
+                                      fault_count)
     close_columns(columns, &out)
     state[0], state[1], state[2], state[3] = at, cursor.record, cursor.position, cursor.delta
     if status == WALK_FAULT:
-        if fault.code != FAULT_UNSUPPORTED and fault.code != FAULT_COUNT and fault.code < FAULT_MESSAGE_END:
-            cursor.record, cursor.position, cursor.delta = fault.record, fault.position, fault.delta
-            check_batch_carefully(source.data, &table[at], &out, &cursor, want, &fault)
         return decode_error(&table[at], &fault, out.max_headers)
     if out.rows == 0 and status != WALK_DONE:
         if status == WALK_FULL_HEADERS:
             columns.grow_headers(min(max(2 * out.header_capacity, 16), max(out.max_headers, 16)))
         else:
             columns.grow_data()
-        return decode_records(buffer, batches, columns, first_offset, end_offset)
+        return decode_table(buffer, batches, columns, first_offset, end_offset, faults, capacity, fault_count)
     return None
+
+
+def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=None):
+    cdef Py_ssize_t fault_count = 0
+    return decode_table(buffer, batches, columns, first_offset, end_offset, NULL, 0, &fault_count)
+
+
+def decode_valid_records(buffer, batches, columns, faults, first_offset=-(2**63), end_offset=None):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t fault_count = 0, capacity = len(faults)
+    cdef int64_t* rows = <int64_t*>required(arrays.take(faults, FAULT_COLUMNS * capacity, 8))
+    error = decode_table(buffer, batches, columns, first_offset, end_offset, rows, capacity, &fault_count)
+    return fault_count, error
 
 
 cdef enum:

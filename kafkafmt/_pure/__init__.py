@@ -19,7 +19,7 @@ from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
 from .prefix_crcs import append_crcs, crc32_of_rest, crc32c_of_rest
-from .records import decode_plain_batches, decode_records
+from .records import decode_plain_batches, decode_records, decode_valid_records
 from .resume import resume_after
 from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
 from .spans import next_spans, spans_outside
@@ -41,6 +41,7 @@ __all__ = [
     "crc32c_way",
     "decode_plain_batches",
     "decode_records",
+    "decode_valid_records",
     "end_transactions",
     "find_batch",
     "find_batches",

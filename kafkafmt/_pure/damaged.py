@@ -62,7 +62,7 @@ def after_corrupted(
     return following, any_beyond
 
 
-LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM, WRAPPER_PROBLEM = -2, -3, -4, -6
+LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM, WRAPPER_PROBLEM, DELTA_PROBLEM = -2, -3, -4, -6, -8
 """Values of the column `problem` of `scan_damaged`. log/reading/parts.py defines the same values."""
 
 
@@ -125,7 +125,11 @@ def scan_damaged(
             row = table[n]
             base, delta = int(row["base_offset"]), int(row["last_offset_delta"])
             wrapper = row["count"] < 0 and row["magic"] < MAGIC_V2
-            if (wrapper and wrappers is None) or delta < 0 or base + delta >= MAX_OFFSET:
+            if delta < 0:
+                spans[m] = p, at, DELTA_PROBLEM, base, delta, -1, n, True
+                m, p, last = m + 1, at, None
+                continue
+            if (wrapper and wrappers is None) or base + delta >= MAX_OFFSET:
                 return n, m, p, expected, last, None
             before = expected - 1 if last is None else last
             first = base

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..constants import (
     FAULT_COUNT,
+    FAULTS,
     MAGIC_V2,
     MAX_MILLIS,
     MAX_OFFSET,
@@ -263,6 +264,24 @@ def decode_records(
         else:
             cursor[:] = cursor[0] + 1, 0, position, last_delta
     return None
+
+
+def decode_valid_records(
+    buffer: Buffer,
+    batches: BatchTable,
+    columns: RecordColumns,
+    faults: IntArray,
+    first_offset: int = MIN_OFFSET,
+    end_offset: int | None = None,
+) -> tuple[int, KafkaFormatError | None]:
+    count, cursor = 0, columns.cursor
+    while True:
+        error = decode_records(buffer, batches, columns, first_offset, end_offset)
+        if not isinstance(error, StructureError) or count == len(faults):
+            return count, error
+        faults[count] = cursor[0], FAULTS.index(error.message), error.position
+        count += 1
+        cursor[:] = cursor[0] + 1, 0, 0, 0
 
 
 def decode_plain_batches(

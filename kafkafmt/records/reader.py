@@ -8,6 +8,7 @@ positions of keys and values refer to the buffer `Chunk.source`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,8 @@ from ..constants import (
     MIN_OFFSET,
 )
 from ..errors import KafkaFormatError, StructureError
-from ..types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, RecordColumns, Scan, view_of
+from ..types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, IntArray, RecordColumns, Scan, view_of
+from .batch_errors import BatchErrors, inside_records
 from .payloads import PayloadReader
 
 TABLE_ROWS = 4096
@@ -35,8 +37,10 @@ into a CPU cache, so that decoding does not read them from memory again.
 SAFE_OFFSET = MAX_OFFSET - 2**31
 """Highest base offset at which the last offset of a batch always fits into int64."""
 
-OnBatchError = Callable[[Any, KafkaFormatError], None]
-"""Function that is called with the header of a corrupted batch, and with the error."""
+OnBatchError = Callable[[Any, KafkaFormatError], None] | BatchErrors
+"""Function that is called with the header of a corrupted batch, and with the error. If many batches are
+corrupted, a `BatchErrors` object takes much less time.
+"""
 
 
 class Chunk(NamedTuple):
@@ -121,10 +125,11 @@ class RecordReader:
             The buffer to which the positions in `table` refer.
         table : BatchTable
             The batches.
-        on_batch_error : callable, optional
+        on_batch_error : callable or BatchErrors, optional
             Function to call with the row and the error of each corrupted batch. The function is
             called after all records before the batch were yielded. No records of the batch are
-            yielded. By default, the error is raised.
+            yielded. By default, the error is raised. A `BatchErrors` object gets all errors before
+            the iteration ends.
 
         Yields
         ------
@@ -159,7 +164,8 @@ class RecordReader:
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
             yield from self._read_possible(buffer, table[begin:at], found.codecs, on_batch_error)
-            _fail(table[at], offset_range_error(table[at]), on_batch_error)
+            message = offset_range_message(int(table["base_offset"][at]), int(table["last_offset_delta"][at]))
+            _fail(table[at], StructureError(message), on_batch_error)
             begin = at + 1
         yield from self._read_possible(buffer, table[begin:], found.codecs, on_batch_error)
 
@@ -205,11 +211,21 @@ class RecordReader:
             table = table[~empty]
         for found in self._payloads.read(buffer, table):
             original, begin = table[found.begin : found.begin + len(found.table)], 0
+            if found.errors and isinstance(on_batch_error, BatchErrors):
+                on_batch_error.add_all(original, found.errors)
+                valid = found.table["payload_size"] >= 0
+                yield from self._decode(found.source, found.table[valid], original[valid], on_batch_error)
+                continue
             for at, error in found.errors:
                 yield from self._decode(found.source, found.table[begin:at], original[begin:at], on_batch_error)
                 _fail(original[at], error, on_batch_error)
                 begin = at + 1
             yield from self._decode(found.source, found.table[begin:], original[begin:], on_batch_error)
+
+    @cached_property
+    def _faults(self) -> IntArray:
+        """Array for corrupted batches (see `core.decode_valid_records`)."""
+        return np.empty((TABLE_ROWS, 3), np.int64)
 
     def _decode(
         self, source: Buffer, table: BatchTable, original: BatchTable, on_batch_error: OnBatchError | None
@@ -221,15 +237,21 @@ class RecordReader:
         """
         columns = self.columns
         columns.reset()
+        offsets = self.first_offset, self.end_offset
         while columns.cursor[0] < len(table):
-            error = core.decode_records(source, table, columns, self.first_offset, self.end_offset)
+            if isinstance(on_batch_error, BatchErrors):
+                n, error = core.decode_valid_records(source, table, columns, self._faults, *offsets)
+                if n:
+                    on_batch_error.add_faults(self._faults[:n], original, table)
+            else:
+                error = core.decode_records(source, table, columns, *offsets)
             at = int(columns.cursor[0])
             if error is not None:
                 moved = bool(original[at]["attributes"] & CODEC_MASK)
                 inside = error.position - int(table[at]["payload_position"])
                 error.position = int(original[at]["payload_position"]) + inside
                 if moved:
-                    error.message += f", at byte {inside} of its decompressed records"
+                    error.message = inside_records(error.message, inside)
                 columns.cursor[:] = at + 1, 0, 0, 0
             columns.full = error is None and at < len(table)
             if columns.rows:
@@ -240,14 +262,13 @@ class RecordReader:
                 _fail(original[at], error, on_batch_error, moved)
 
 
-def offset_range_error(row: Any) -> StructureError:
-    """Return the error for a batch with an invalid range of offsets.
+def offset_range_message(first: int, delta: int) -> str:
+    """Return the error message for a batch with an invalid range of offsets.
 
     A range of offsets is invalid if the last offset delta is negative, or if the last offset does
     not fit into 64 bits.
     """
-    first, delta = int(row["base_offset"]), int(row["last_offset_delta"])
-    return StructureError(
+    return (
         f"the batch has offsets {first} to {first + delta}, because its last offset delta is {delta}; "
         "they must increase and fit into 64 bits"
     )
@@ -259,6 +280,9 @@ def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None
     If `moved` is True, the error's position does not refer to the caller's buffer. In this case,
     the position of the batch is used instead.
     """
+    if isinstance(on_batch_error, BatchErrors):
+        on_batch_error.add(int(row["position"]), error)
+        return
     if moved:
         error.position = int(row["position"])
     error.base_offset = int(row["base_offset"])

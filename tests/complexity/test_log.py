@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, simple_batch
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, simple_batch
 from fuzz.work import counted
 from reports import verify_partition
 from selecting import COMMITTED
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.auditing import verify as verifying
 from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.auditing.dump_indexes import index_items
 from kafkafmt.log.format import file_view, files
@@ -616,3 +617,19 @@ def test_zeros_at_the_end_of_a_segment_are_not_searched(write: Callable[..., Pat
         assert (bad.position, bad.end) == (len(batches), view.size)
         assert walker.search.bytes_scanned == 0
         assert view.bytes_read <= view.size + (5 << 20)
+
+
+def test_batches_that_cannot_be_decoded_are_handled_in_arrays(write: Callable[..., Path]) -> None:
+    """The CRCs match, but the record counts are wrong. No code is executed and nothing is read for each batch."""
+
+    def work(n: int) -> tuple[int, int]:
+        folder = write([(0, b"".join(batch([record(value=b"v")], base_offset=i, count=1000) for i in range(n)))])
+        with counted() as done:
+            lines = lines_of(lambda: verifying.verify_partition(log_of(folder)))
+        return sum(lines.values()), done.reads
+
+    work(500)
+    lines, reads = work(500)
+    more_lines, more_reads = work(2000)
+    assert more_lines - lines < 1500
+    assert more_reads == reads

@@ -57,7 +57,19 @@ def check_deep(data: bytes, **options: Any) -> tuple[BatchTable, list[Outcome]]:
     assert steps[0] == steps[1]
     if options.get("room") is not None:
         check_copies(data, table, steps[0], **options)
+    check_valid_records(data, table, options["names"])
     return table, steps[0]
+
+
+def check_valid_records(data: bytes, table: BatchTable, names: list[str]) -> None:
+    """Compare the results of `decode_valid_records`, with and without a row for each fault."""
+    for capacity in (1, len(table) + 1):
+        outcomes = []
+        for core in (_core, _pure):
+            columns, faults = RecordColumns(4096, names), np.zeros((capacity, 3), np.int64)
+            count, error = core.decode_valid_records(data, table, columns, faults)
+            outcomes.append((rows_of(columns), what(error), columns.cursor[:2].tolist(), faults[:count].tolist()))
+        assert outcomes[0] == outcomes[1]
 
 
 def check_copies(data: bytes, table: BatchTable, steps: list[Outcome], **options: Any) -> None:

@@ -11,6 +11,7 @@ from ... import arguments
 from ...constants import CODEC_MASK, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, NO_END
 from ...extras import install_line
 from ...records import RecordReader
+from ...records.batch_errors import BatchErrors
 from ...types import BatchTable, Buffer, IntArray, last_offsets
 from ..format.file_view import FileView
 from ..reading.header_tables import header_tables
@@ -267,10 +268,9 @@ class _PartitionReader:
         run.advance(sum(sizes.values()))
 
     def _read_batches(self, reader: RecordReader, part: Part, table: BatchTable, codec: int) -> None:
-        before, rows = reader.decompressed_bytes, 0
-        for source, columns in reader.read(
-            part.buffer, table, lambda row, error: self._damage(part.batch_damage(row, error))
-        ):
+        before, rows, errors = reader.decompressed_bytes, 0, BatchErrors()
+        for source, columns in reader.read(part.buffer, table, errors):
             self._counts.add_records(source, columns)
             rows += columns.rows
+        self._counts.damaged += len(errors)
         self._counts.add_decoded(codec, reader.decompressed_bytes - before, rows)

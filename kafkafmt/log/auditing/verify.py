@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...text import offset_range
 from ...types import BATCH_DTYPE, RecordColumns
 from ..format.file_view import FileView
 from ..reading.damage_callbacks import BatchDamage, OnDamage
-from ..reading.damaged_spans import DamageColumns
+from ..reading.damaged_spans import DamageColumns, by_position
 from ..reading.models import Damage, Finding
 from ..reading.offset_interval import OffsetInterval
 from ..reading.part import Part
@@ -170,7 +170,7 @@ def verify_partition(
                 records += _count_records(log, plan, low, deep, first_pass.times, see)
             else:
                 records += _count_records(log, plan, low, deep, first_pass.times)
-        damaged.append((segment.name, _by_position(plan.damaged, deep.found)))
+        damaged.append((segment.name, by_position([plan.damaged, *deep.found.parts])))
         if audit:
             if not complete and not audited and plan.first_offset is not None:
                 end = plan.next_offset or 0
@@ -240,18 +240,6 @@ def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Dam
 
 def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> None:
     audit.add_part(segment, part.position, part.buffer, part.table)
-
-
-def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Damage]:
-    """Return the damage of one segment, sorted by position.
-
-    `planned` contains damage to batches. `deep` contains damage that was found when records were
-    decoded.
-    """
-    position = DamageColumns.of(planned).position
-    if not deep and (len(position) < 2 or bool((position[1:] >= position[:-1]).all())):
-        return planned
-    return sorted([*planned, *deep], key=attrgetter("position"))
 
 
 def _count_records(

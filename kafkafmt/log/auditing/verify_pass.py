@@ -7,7 +7,7 @@ that `see` has collected is used. Otherwise, this data is discarded, and the bat
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -111,10 +111,7 @@ class VerifyPass:
         # `compress` copies each row as a whole. `rows[mask]` takes three times as long, because it copies each field.
         data = rows.compress((rows["attributes"] & CONTROL_BIT) == 0) if has_control else rows
         if self.audit is not None and self._readable and len(data):
-            self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note))
-            if self._reader.columns.late_times:
-                self._reader.columns.late_times = False
-                self.times.add(position, buffer, data)
+            self._read_records(position, buffer, data)
         # Read the markers now, because later calls do not have this buffer.
         markers = read_markers(self._markers, buffer, rows) if has_control else {}
         if self._waits + len(rows) > TABLE_ROWS:
@@ -125,8 +122,18 @@ class VerifyPass:
         # Copying a small table as bytes is ten times as fast as `rows.copy()`, which copies each field separately.
         self._waiting.append(_Seen(position, np.frombuffer(rows.tobytes(), BATCH_DTYPE), found, markers))
 
-    def _note(self, _: Any, error: KafkaFormatError) -> None:
-        self._readable = False
+    def _read_records(self, position: int, buffer: Buffer, data: BatchTable) -> None:
+        """Count the records of data batches. Stop at the first batch that cannot be decoded.
+
+        The segment is then read again, because `is_complete` returns False.
+        """
+        try:
+            self.records += sum(c.columns.rows for c in self._reader.read(buffer, data))
+        except KafkaFormatError:
+            self._readable = False
+        late, self._reader.columns.late_times = self._reader.columns.late_times, False
+        if late and self._readable:
+            self.times.add(position, buffer, data)
 
     def _flush(self, transactions: bool = True) -> None:
         """Process the batches that `see` has collected.

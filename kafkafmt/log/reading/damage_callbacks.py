@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .events import Events
 from .models import Damage
+from .rows import Joined
 
 OnDamage = Callable[[Damage], None]
 
@@ -17,19 +18,23 @@ class BatchDamage:
     A segment plan does not list damaged records in batches with a matching CRC. It also does not
     list damage that occurred after the plan was created. Pass a `BatchDamage` object as `on_damage`
     if the damage in the plans is reported separately.
-
-    Attributes
-    ----------
-    found : list of Damage
-        Descriptions of the damage.
     """
 
     def __init__(self) -> None:
-        self.found: list[Damage] = []
+        self._parts: list[Sequence[Damage]] = []
+
+    @property
+    def found(self) -> Joined[Damage]:
+        """Descriptions of the damage."""
+        return Joined(self._parts)
 
     def __call__(self, damage: Damage) -> None:
         """Add a description of damage to `found`."""
-        self.found.append(damage)
+        self._parts.append((damage,))
+
+    def add(self, damaged: Sequence[Damage]) -> None:
+        """Add several descriptions of damage to `found`."""
+        self._parts.append(damaged)
 
 
 class EventDamage:

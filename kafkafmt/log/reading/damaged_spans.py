@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +74,7 @@ class DamageColumns:
         empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
         return empty
 
-    def at(self, rows: slice) -> DamageColumns:
+    def at(self, rows: slice | IntArray) -> DamageColumns:
         """Return a `DamageColumns` object with only the given rows."""
         return DamageColumns(*(column[rows] for column in vars(self).values()))
 
@@ -133,6 +134,29 @@ class DamagedSpans(Rows[Damage]):
 
     def _sliced(self, start: int, stop: int) -> DamagedSpans:
         return DamagedSpans(self.file, self.columns.at(slice(start, stop)), self._bads, self._start + start)
+
+    def bads(self) -> BadColumns:
+        """Return the damaged byte ranges with their error messages."""
+        return self._bads.at(np.arange(self._start, self._start + len(self)))
+
+    def at(self, rows: IntArray) -> DamagedSpans:
+        """Return the items with the indexes `rows`, in this order, without creating the items."""
+        return DamagedSpans(self.file, self.columns.at(rows), self._bads.at(rows + self._start))
+
+
+def by_position(parts: Iterable[Sequence[Damage]]) -> Sequence[Damage]:
+    """Join sequences of damage of one segment, and sort the result by position."""
+    joined = Joined(parts)
+    columns = DamageColumns.of(joined)
+    if len(joined.parts) < 2 and bool((columns.position[1:] >= columns.position[:-1]).all()):
+        return joined.parts[0] if joined.parts else joined
+    spans = [part for part in joined.parts if isinstance(part, DamagedSpans)]
+    if len(spans) < len(joined.parts):
+        return sorted(joined, key=attrgetter("position"))
+    order, bads = np.argsort(columns.position, kind="stable"), BadColumns()
+    for part in spans:
+        bads.extend(part.bads())
+    return DamagedSpans(spans[0].file, columns.at(order), bads.at(order))
 
 
 def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> DamagedSpans:

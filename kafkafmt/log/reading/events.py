@@ -9,7 +9,7 @@ import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...types import IntArray
-from .damaged_spans import DamageColumns
+from .damaged_spans import DamageColumns, DamagedSpans
 from .models import Damage
 from .parts import Extents, Run, RunColumns
 from .plan import SegmentPlan
@@ -56,6 +56,8 @@ def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
     """Return the items of `damaged` with the indexes `rows`."""
     if rows and rows == list(range(rows[0], rows[0] + len(rows))):
         return damaged[rows[0] : rows[-1] + 1]
+    if isinstance(damaged, DamagedSpans):
+        return damaged.at(np.array(rows, np.int64))
     spans = list(damaged)
     return [spans[i] for i in rows]
 

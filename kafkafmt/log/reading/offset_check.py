@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...records.reader import offset_range_error
 from ...types import BatchSummary, BatchTable, Buffer, IntArray
 from .known_wrappers import KnownWrappers, wrappers_of
-from .parts import PROBLEM_CODES, WRAPPER_PROBLEM, Bad, problem_message
+from .parts import DELTA_PROBLEM, PROBLEM_CODES, WRAPPER_PROBLEM, Bad, problem_message
 
 
 def split_at_wrong_offsets(
@@ -57,5 +56,6 @@ def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
 
 def _negative_delta(row: Any, start: int) -> Bad:
     """Describe the damage of a batch whose last offset delta is negative."""
-    position, error = start + int(row["position"]), offset_range_error(row)
-    return Bad(position, position + int(row["size"]), error.code, error.message)
+    position, first, delta = start + int(row["position"]), int(row["base_offset"]), int(row["last_offset_delta"])
+    message = problem_message(DELTA_PROBLEM, first, delta)
+    return Bad(position, position + int(row["size"]), PROBLEM_CODES[DELTA_PROBLEM], message)

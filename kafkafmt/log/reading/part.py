@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..._backend import core
-from ...constants import CONTROL_BIT
+from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...errors import KafkaFormatError
-from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offset
+from ...records.batch_errors import BatchErrors
+from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray, last_offset, last_offsets
 from ..format.file_view import aligned_buffer
+from .damaged_spans import DamageColumns, DamagedSpans
 from .events import Events
 from .models import Damage
 from .part_builder import TABLE_ROWS
-from .parts import Run
+from .parts import UNKNOWN_COUNT, Run, RunColumns, undecodable
 from .plan import SegmentPlan
 from .segment_walker import Walker
 
@@ -63,32 +64,74 @@ class Part:
         """Return the last offset of batch `i`."""
         return last_offset(self.table[i])
 
-    def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
-        """Create a `Damage` object for a batch whose records cannot be decoded although the CRC matches.
+    def damage_of(self, errors: BatchErrors) -> DamagedSpans:
+        """Describe the batches whose records cannot be decoded although their CRCs match, in the order of `table`.
 
         The offsets that may be missing are computed from the previous and the next batch.
         """
-        i = int(np.argmax(self.table["position"] == row["position"]))
-        extent, begin, before = self.extent, 0, self.before
-        if self.group:
-            at = bisect_right(self.group_rows, i) - 1
-            begin, extent = self.group_rows[at], self.group[at]
-            before = extent.first_offset - 1
-        start = self.position + int(row["position"])
-        if i > begin:
-            before = self.last_offset(i - 1)
-        elif start == extent.position:
-            before = self._before(extent, before)
-        first = before + 1
-        following: int | None
-        if start + int(row["size"]) < extent.end:
-            following = self.walker.first_offset_at(start + int(row["size"]))
-        else:
-            following = self._after(extent)
-        count, span = int(row["count"]), int(row["last_offset_delta"]) + 1
-        known = None if not 0 <= count <= span else 0 if int(row["attributes"]) & CONTROL_BIT else count
-        last = None if following is None else following - 1
-        return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
+        found, table = errors.columns, self.table
+        by_position = np.argsort(table["position"], kind="stable")
+        rows = by_position[np.searchsorted(table["position"], found.position, sorter=by_position)]
+        positions = found.position + self.position
+        ends = positions + table["size"][rows]
+        before, following, known = self._offsets_around(rows, positions, ends)
+        count, span = table["count"][rows].astype(np.int64), table["last_offset_delta"][rows].astype(np.int64) + 1
+        control = (table["attributes"][rows] & CONTROL_BIT) != 0
+        records = np.where((count < 0) | (count > span), UNKNOWN_COUNT, np.where(control, 0, count))
+        bads = undecodable(positions, ends, records, found)
+        columns = DamageColumns(positions, ends - positions, before + 1, following - 1, known, records)
+        columns.last[~known] = MAX_OFFSET
+        order = np.argsort(rows, kind="stable")
+        return DamagedSpans(self.plan.segment.name, columns.at(order), bads.at(order))
+
+    def _offsets_around(
+        self, rows: IntArray, positions: IntArray, ends: IntArray
+    ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+        """Return three arrays for some batches: the last offset before each batch, and the first offset after it.
+
+        The third array is a mask that is False if the offset after the batch is not known. `rows`
+        contains the indexes of the batches in `table`. `positions` and `ends` are file positions.
+        """
+        table, runs = self.table, RunColumns.of(self.plan.extents)
+        extents, begins = RunColumns.of(self.group or [self.extent]), np.array(self.group_rows or [0], np.int64)
+        at = np.searchsorted(begins, rows, "right") - 1
+        begin, extents = begins[at], extents.at(at)
+        # The batch is the first one of its range, or the first one in the buffer.
+        before = extents.first - 1 if self.group else np.full(len(rows), self.before)
+        previous = np.searchsorted(runs.first, extents.first) - 1
+        adjacent = (positions == extents.position) & (previous >= 0)
+        adjacent[adjacent] = runs.end[previous[adjacent]] == positions[adjacent]
+        before[adjacent] = runs.last[previous[adjacent]]
+        inside = rows > begin
+        before[inside] = last_offsets(table)[rows[inside] - 1]
+        # The batch is the last one of its range.
+        later = np.searchsorted(runs.first, extents.last, "right")
+        next_base = self.plan.segment.next_base
+        following = np.append(runs.first, 0 if next_base is None else next_base)[later]
+        known = (later < len(runs)) | (next_base is not None)
+        inside = ends < extents.end
+        following[inside], known[inside] = self._first_offsets(rows[inside] + 1, ends[inside]), True
+        return before, following, known
+
+    def _first_offsets(self, rows: IntArray, positions: IntArray) -> IntArray:
+        """Return the first offsets of the batches at some file positions.
+
+        `rows` contains the indexes at which these batches would be in `table`. A batch that is not in
+        `table` is read from the file.
+        """
+        table, walker = self.table, self.walker
+        held = rows < len(table)
+        held[held] = table["position"][rows[held]] + self.position == positions[held]
+        first = np.zeros(len(rows), np.int64)
+        first[held] = table["base_offset"][rows[held]]
+        wrappers = np.flatnonzero(held)
+        wrappers = wrappers[(table["count"][rows[wrappers]] < 0) & (table["magic"][rows[wrappers]] < MAGIC_V2)]
+        if len(wrappers):
+            wrappers = wrappers[np.argsort(positions[wrappers])]
+            first[wrappers] = walker.wrappers.offsets(self.position, self.buffer, table[rows[wrappers]]).first
+        for i in np.flatnonzero(~held).tolist():
+            first[i] = walker.first_offset_at(int(positions[i]))
+        return first
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
         """Create a `Damage` object for batches that cannot be read, because the file changed after it was checked."""
@@ -98,24 +141,6 @@ class Part:
         return Damage(
             self.plan.segment.name, error.position, length, first, self.extent.last_offset, error.code, message
         )
-
-    def _before(self, extent: Run, default: int) -> int:
-        """Return the last offset of the valid batch that directly precedes the range `extent` in the file.
-
-        If no valid batch directly precedes `extent`, return `default`.
-        """
-        extents = self.plan.extents
-        at = bisect_left(extents, extent.first_offset, key=lambda e: e.first_offset) - 1
-        return extents[at].last_offset if at >= 0 and extents[at].end == extent.position else default
-
-    def _after(self, extent: Run) -> int | None:
-        """Return the first offset of the range of batches that follows the range `extent` in offset order.
-
-        If `extent` is the last range of the segment, return the base offset of the next segment.
-        """
-        extents = self.plan.extents
-        at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
-        return extents[at].first_offset if at < len(extents) else self.plan.segment.next_base
 
 
 class GroupReader:

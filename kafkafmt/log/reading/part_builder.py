@@ -10,7 +10,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...types import BATCH_DTYPE, BatchTable, IntArray
-from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, bad_of, problem_message
+from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, problem_message
 from .segment_stats import Stats
 
 TABLE_ROWS = 8192
@@ -165,14 +165,11 @@ class PartBuilder:
                 self._consecutive = 0
             if known[a]:
                 self._add_single(spans[a:b], rows[a:b])
-            elif corrupted[a]:
-                self._add_consecutive(spans[a:b], int(rows[a]))
             else:
-                for columns in spans[a:b].tolist():
-                    self.damage(bad_of(*columns), int(rows[a]))
+                self._add_consecutive(spans[a:b], int(rows[a]))
 
     def _add_consecutive(self, spans: IntArray, row: int) -> None:
-        """Add a sequence of adjacent damaged batches. None of their CRCs matches."""
+        """Add a sequence of adjacent damaged byte ranges. The number of records is not known for any of them."""
         n, bads = len(spans), self._bads
         i = max(min(SINGLE_SPANS - self._consecutive, n), 0)
         if i:
@@ -184,7 +181,7 @@ class PartBuilder:
                 head = spans[i : i + 1].copy()
                 k = int(np.searchsorted(far, i))
                 begin = int(far[k - 1]) + 1 if k else 0
-                if not spans[i, 7] and (i - begin) % CRC_INTERVAL >= SINGLE_SPANS:
+                if spans[i, 2] >= 0 and not spans[i, 7] and (i - begin) % CRC_INTERVAL >= SINGLE_SPANS:
                     head[0, 2] = CRC_UNKNOWN
                 bads.add_spans(head)
                 self._bad_rows.append(row)

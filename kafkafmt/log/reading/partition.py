@@ -12,6 +12,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END
 from ...errors import KafkaFormatError
 from ...records import Chunk, RecordReader
+from ...records.batch_errors import BatchErrors
 from ...text import quantity
 from ...types import COLUMNS, RecordColumns
 from ..format.file_view import FileView
@@ -326,6 +327,14 @@ class PartitionLog(PlannedLog):
                 for damage in damaged[start:stop]:
                     on_damage(damage)
 
+    def _undecodable(self, damaged: Sequence[Damage], on_damage: OnDamage) -> None:
+        """Report batches whose records cannot be decoded. A plan does not list them."""
+        if isinstance(on_damage, BatchDamage):
+            on_damage.add(damaged)
+        else:
+            for damage in damaged:
+                on_damage(damage)
+
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read
         self.reads += view.reads
@@ -390,21 +399,15 @@ class PartitionLog(PlannedLog):
                 table = table[(table["attributes"] & CONTROL_BIT) == 0]
             if transactions is not None:
                 table = transactions.committed(table)
-            damaged: list[Damage] = []
+            errors = BatchErrors()
 
-            def note(row: Any, error: KafkaFormatError, part: Part = part, damaged: list[Damage] = damaged) -> None:
-                damaged.append(part.batch_damage(row, error))
-                if on_damage is None:
-                    raise error
+            def refuse(row: Any, error: KafkaFormatError, part: Part = part, errors: BatchErrors = errors) -> None:
+                errors.add(int(row["position"]), error)
+                raise DamagedLogError(part.damage_of(errors)[0], str(self.directory.path)) from error
 
-            try:
-                yield from reader.read(part.buffer, table, note)
-            except KafkaFormatError as error:
-                if not damaged:
-                    raise
-                raise DamagedLogError(damaged[0], str(self.directory.path)) from error
-            for damage in damaged:
-                self.damage(damage, on_damage)
+            yield from reader.read(part.buffer, table, refuse if on_damage is None else errors)
+            if errors and on_damage is not None:
+                self._undecodable(part.damage_of(errors), on_damage)
         self.decompress_seconds += reader.decompress_seconds
 
     def records(

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from ...constants import MAGIC_V2, MIN_OFFSET
 from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
+from ...records.batch_errors import OTHER, ErrorColumns, fault_message
+from ...records.reader import offset_range_message
 from ...text import offset_range, quantity
 from ...types import IntArray
 from .rows import Rows
@@ -30,12 +32,22 @@ WRAPPER_PROBLEM = -6
 """Value of `BadColumns.magic` for a wrapper message whose offset contradicts its inner messages. `crc` is then
 its offset. `stored` is the highest inner offset, or MIN_OFFSET if the inner offsets do not increase.
 """
+RECORDS_PROBLEM = -7
+"""Value of `BadColumns.magic` for a batch whose records cannot be decoded although its CRC matches. `crc` is then
+the index of the error message in FAULTS, and `stored` is the value of `ErrorColumns.inside`.
+"""
+DELTA_PROBLEM = -8
+"""Value of `BadColumns.magic` for a batch whose last offset delta is negative. `crc` is then its base offset, and
+`stored` is the last offset delta.
+"""
 PROBLEM_CODES = {
     LENGTH_PROBLEM: StructureError.code,
     MAGIC_PROBLEM: UnsupportedError.code,
     END_PROBLEM: TruncatedError.code,
     OFFSET_PROBLEM: "contradicting_offsets",
     WRAPPER_PROBLEM: "contradicting_offsets",
+    RECORDS_PROBLEM: StructureError.code,
+    DELTA_PROBLEM: StructureError.code,
 }
 NO_SPANS = np.empty((0, 8), np.int64)
 UNKNOWN_COUNT = -1
@@ -308,6 +320,17 @@ class BadColumns:
         return [None if n == UNKNOWN_COUNT else n for n in self.records[start:stop].tolist()]
 
 
+def undecodable(position: IntArray, end: IntArray, records: IntArray, errors: ErrorColumns) -> BadColumns:
+    """Return a `BadColumns` object for batches whose records cannot be decoded.
+
+    The arrays contain the position, the end and the number of records of each batch.
+    """
+    problem = np.where(errors.fault == OTHER, CRC_UNKNOWN, RECORDS_PROBLEM)
+    bads = BadColumns(np.stack((position, end, problem, errors.fault, errors.inside, records), axis=1))
+    bads.problems = errors.others
+    return bads
+
+
 _CRC32C_MESSAGE = "CRC-32C is {:#010x}, the crc field says {:#010x}".format
 
 
@@ -332,15 +355,13 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
             else "the offsets of its inner messages do not increase"
         )
         return f"the wrapper message has offset {crc}, but {what}"
+    if magic == RECORDS_PROBLEM:
+        return fault_message(crc, stored)
+    if magic == DELTA_PROBLEM:
+        return offset_range_message(crc, stored)
     if magic == CRC_UNKNOWN:
         return "the CRC does not match the crc field"
     return f"{'CRC-32C' if magic == MAGIC_V2 else 'CRC-32'} is {crc:#010x}, the crc field says {stored:#010x}"
-
-
-def bad_of(position: int, end: int, magic: int, crc: int, stored: int, records: int, _: int, __: int) -> Bad:
-    """Convert a row of `core.scan_damaged` to a `Bad` object."""
-    known = None if records == UNKNOWN_COUNT else records
-    return Bad(position, end, _code(magic), problem_message(magic, crc, stored), known)
 
 
 class Parts:

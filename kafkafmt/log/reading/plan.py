@@ -8,7 +8,7 @@ describes the segment in three sequences.
 - findings: other problems, which do not affect any complete batch.
 
 If the records of a batch are damaged although its CRC matches, this is detected later, when they
-are decoded (`Part.batch_damage`).
+are decoded (`Part.damage_of`).
 """
 
 from __future__ import annotations

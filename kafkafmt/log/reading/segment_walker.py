@@ -124,7 +124,7 @@ class Walker(TableReader):
                 again = False
                 for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
                     found = core.summarize_batches(table)
-                    again = damaged and found.wrappers and tried != (position, start)
+                    again = damaged and (found.wrappers or found.negative_delta) and tried != (position, start)
                     if again:
                         tried = position, start
                         break  # the buffer has been filled, so it can be scanned
