@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -83,16 +83,22 @@ class Bound(ParamType[OffsetBound]):
             self.fail(str(error), param, ctx)
 
 
-class StopSignals:
-    """Stops the server when SIGINT or SIGTERM arrives.
+class Signals:
+    """Stops the server when SIGINT or SIGTERM arrives, and reloads its files when SIGHUP arrives.
+
+    The kernel also sends SIGHUP when the terminal is closed in which the command was started. In this
+    case, SIGHUP stops the server, unless the command was started with nohup.
 
     asyncio removes its own signal handlers when the event loop ends. A repeated signal would then end
     the process with the exit code of a crash. Therefore, the command installs this handler instead.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reload: Callable[[], None]) -> None:
+        self._reload = reload
+        self._has_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _terminal_is_open()
         self._event = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the server, or None before it runs."""
         self._first: float | None = None
         """Time of the first signal, on the monotonic clock, or None."""
         self.stopped: bool = False
@@ -106,7 +112,7 @@ class StopSignals:
         block. The command `kafkafmt` ignores further signals instead, so that a second signal cannot
         kill the process while Python exits.
         """
-        before = {number: signal.signal(number, self._handle) for number in STOP_SIGNALS}
+        before = {number: signal.signal(number, self._handle) for number in (*STOP_SIGNALS, signal.SIGHUP)}
         try:
             yield
         finally:
@@ -115,19 +121,23 @@ class StopSignals:
 
     async def wait(self) -> None:
         """Wait until a signal arrives."""
-        self._loop = asyncio.get_running_loop()
         if self._first is None:
             await self._event.wait()
 
     def _handle(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGHUP and not (self._has_terminal and not _terminal_is_open()):
+            if self.loop is not None:
+                with suppress(RuntimeError):  # the event loop has ended
+                    self.loop.call_soon_threadsafe(self.loop.run_in_executor, None, self._reload)
+            return
         now = time.monotonic()
         if self._first is None:
             self._first = now
         elif not self.stopped and now - self._first > FORCE_SECONDS:
             os._exit(128 + number)
-        if self._loop is not None:
+        if self.loop is not None:
             with suppress(RuntimeError):  # the event loop has ended
-                self._loop.call_soon_threadsafe(self._event.set)
+                self.loop.call_soon_threadsafe(self._event.set)
 
 
 @click.command(
@@ -204,7 +214,8 @@ def serve(
     Clients also get records that are appended to the logs while the server runs.
 
     SIGINT (Ctrl-C) or SIGTERM stops the server with exit code 0. If the server does not stop within 2
-    seconds, a second signal ends the process.
+    seconds, a second signal ends the process. On SIGHUP, the server reads the users file and the
+    certificate again.
     """
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key requires --tls-cert")
@@ -244,14 +255,23 @@ def serve(
     if not server.partition_count:
         tell_nothing_to_read()
         return EXIT_UNREADABLE
-    stop = StopSignals()
+    signals = Signals(server.reload)
     try:
-        with stop.handled():
-            asyncio.run(_serve(server, output_format, stop))
+        with signals.handled():
+            asyncio.run(_serve(server, output_format, signals))
     except GroupsFileError as error:
         tell(str(error))
         return EXIT_UNREADABLE
     return 0
+
+
+def _terminal_is_open() -> bool:
+    """Return whether the process has a controlling terminal that is not closed."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _raise_open_file_limit() -> None:
@@ -261,14 +281,15 @@ def _raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(server: Server, output_format: str, stop: StopSignals) -> None:
+async def _serve(server: Server, output_format: str, signals: Signals) -> None:
     """Serve until SIGINT or SIGTERM arrives."""
+    signals.loop = asyncio.get_running_loop()
     async with server:
         if output_format == "json":
             click.echo(encode_json({"ready": True, "host": server.host, "port": server.port}))
         else:
             partitions, topics = counted(server.partition_count, "partition"), counted(len(server.topics), "topic")
             show(f"serving {partitions} of {topics} on {server.address}")
-        await stop.wait()
-    stop.stopped = True
+        await signals.wait()
+    signals.stopped = True
     tell("stopped")

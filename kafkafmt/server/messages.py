@@ -33,11 +33,11 @@ class Messages:
         self._times: OrderedDict[str, float] = OrderedDict()
         self._lock = Lock()
 
-    def add(self, message: str) -> None:
-        """Report a log message, unless the same message was reported shortly before."""
+    def add(self, message: str, repeated: bool = False) -> None:
+        """Report a log message. Unless `repeated` is True, omit a message that was reported shortly before."""
         now = time.monotonic()
         with self._lock:
-            if now - self._times.get(message, float("-inf")) < REPEAT_SECONDS:
+            if not repeated and now - self._times.get(message, float("-inf")) < REPEAT_SECONDS:
                 return
             self._times[message] = now
             self._times.move_to_end(message)

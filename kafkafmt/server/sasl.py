@@ -60,11 +60,12 @@ class SaslApis:
     Parameters
     ----------
     users : Users
-        The users who may connect to the server.
+        The users who may connect to the server. If the attribute is set to other users, an exchange
+        that has begun continues with the previous users.
     """
 
     def __init__(self, users: Users) -> None:
-        self._users = users
+        self.users: Users = users
 
     def handlers(self) -> Handlers:
         """Return the lowest version, the highest version and the handler of each API, by API key."""
@@ -126,7 +127,7 @@ class SaslApis:
             await self._check_plain(exchange, token)
             return exchange.user, b""
         if exchange.scram is None:
-            exchange.scram = ScramServer(exchange.mechanism, self._users)
+            exchange.scram = ScramServer(exchange.mechanism, self.users)
             challenge = await asyncio.to_thread(exchange.scram.first, token)
             exchange.user = exchange.scram.user
             return None, challenge
@@ -146,7 +147,7 @@ class SaslApis:
         authzid, exchange.user, password = parts
         if authzid not in ("", exchange.user):
             raise LoginError("the client requested an authorization id that differs from the user name")
-        if not await asyncio.to_thread(self._users.check_password, exchange.user, password):
+        if not await asyncio.to_thread(self.users.check_password, exchange.user, password):
             raise LoginError("the user or the password is wrong")
 
 

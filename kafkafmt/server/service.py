@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import ipaddress
 import socket
-import ssl
 import threading
 from collections import deque
 from dataclasses import replace
@@ -17,6 +15,7 @@ from ..text import counted
 from .catalog import Catalog
 from .cluster_apis import ClusterApis
 from .connection import ClientConnection, Shared
+from .credentials import Credentials
 from .describe import DescribeApis
 from .fetch import FetchApi
 from .groups import GroupApis
@@ -28,7 +27,6 @@ from .open_files import descriptor_limit
 from .refusals import Refusals
 from .sasl import OPEN_APIS, SaslApis
 from .settings import ServerLimits, ServerSettings
-from .users import Users
 
 BACKLOG = 1024
 """Largest number of connections that the kernel keeps until they are accepted."""
@@ -74,12 +72,14 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         _check_address(settings)
         self.messages: deque[str] = deque(maxlen=MOST_MESSAGES)
-        settings = replace(settings, on_message=Messages(self.messages, settings.on_message).add)
+        self._log = Messages(self.messages, settings.on_message)
+        settings = replace(settings, on_message=self._log.add)
         self.settings: ServerSettings = settings
         self.host: str = settings.host
         self.port: int = settings.port
-        self._tls = _tls_context(settings)
-        self._users = None if settings.users is None else Users.read(settings.users)
+        self._credentials = Credentials(settings)
+        users = self._credentials.users
+        self._sasl: SaslApis | None = None if users is None else SaslApis(users)
         self._groups: GroupApis | None = None
         self.catalog: Catalog = Catalog(settings)
         for message in self.catalog.messages:
@@ -133,16 +133,16 @@ class Server:
             self._groups.handlers(),
             DescribeApis(catalog, settings, partial(read_topic_configs, settings)).handlers(),
         ]
-        if self._users is not None:
-            parts.append(SaslApis(self._users).handlers())
+        if self._sasl is not None:
+            parts.append(self._sasl.handlers())
         handlers = HandlerSet(*parts)
         cluster.announce(handlers)
         self._shared = shared = Shared(
             catalog=catalog,
             handlers=handlers,
             fetch=fetch,
-            open_apis=None if self._users is None else OPEN_APIS,
-            tls=self._tls,
+            open_apis=None if self._sasl is None else OPEN_APIS,
+            tls=self._credentials.tls,
             most_connections=min(settings.limits.max_connections, _possible_connections(settings.limits)),
         )
         self._listener = await asyncio.get_running_loop().create_server(
@@ -156,6 +156,20 @@ class Server:
         self.catalog.cluster.host, self.catalog.cluster.port = advertised
         self._groups.start()
         self._cleaning = asyncio.get_running_loop().create_task(self._maintain())
+
+    def reload(self) -> None:
+        """Read the certificate, its key and the users file again.
+
+        New connections use the new content. Open connections stay open. If a file is not valid, its
+        previous content stays in use. A log line reports the result for each file. The method may be
+        called in any thread.
+        """
+        for message in self._credentials.reload():
+            self._log.add(message, repeated=True)
+        if self._sasl is not None and self._credentials.users is not None:
+            self._sasl.users = self._credentials.users
+        if self._shared is not None:
+            self._shared.tls = self._credentials.tls
 
     async def _maintain(self) -> None:
         while True:
@@ -262,23 +276,3 @@ def _possible_connections(limits: ServerLimits) -> int:
     """Return how many connections the process can have without reaching its limit of open files."""
     most = descriptor_limit()
     return max(most - min(limits.max_open_files, most // 4) - OTHER_FILES, FEWEST_CONNECTIONS)
-
-
-def _tls_context(settings: ServerSettings) -> ssl.SSLContext | None:
-    if settings.tls_cert is None and settings.tls_key is None:
-        return None
-    if settings.tls_cert is None:
-        raise ValueError("tls_key is given without tls_cert")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # The errors of load_cert_chain() do not contain the path.
-    for path in (settings.tls_cert, settings.tls_key):
-        if path is not None:
-            open(path, "rb").close()
-    try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except ssl.SSLError as error:
-        key = "" if settings.tls_key is None else f" and the private key in {settings.tls_key}"
-        problem = f"the certificate in this file{key} cannot be loaded: {error.reason or error}"
-        raise OSError(errno.EINVAL, problem, str(settings.tls_cert)) from None
-    return context

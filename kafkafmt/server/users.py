@@ -96,8 +96,16 @@ class Users:
     _secret: bytes = field(default_factory=lambda: os.urandom(32))
 
     @classmethod
-    def read(cls, path: Path) -> Users:
+    def read(cls, path: Path, before: Users | None = None) -> Users:
         """Read a users file.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        before : Users, optional
+            The users that the file contained before. Dummy credentials and those for passwords keep
+            their salts, because a changed salt would reveal which users have salted passwords.
 
         Raises
         ------
@@ -112,7 +120,7 @@ class Users:
             text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
             raise UsersFileError(f"{path} is not UTF-8 text, so it is not a users file") from None
-        users = cls()
+        users = cls() if before is None else cls(_secret=before._secret)
         # Do not call splitlines(), because passwords can contain other line separators, such as U+2028.
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip() and not line.startswith("#"):

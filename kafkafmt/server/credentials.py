@@ -1,0 +1,95 @@
+"""Read the certificate and the users file of a server, also again while the server runs."""
+
+from __future__ import annotations
+
+import errno
+import ssl
+from collections.abc import Callable, Iterator
+from threading import Lock
+
+from .settings import ServerSettings
+from .users import Users, UsersFileError
+
+
+class Credentials:
+    """The certificate of a server, and the users who may connect.
+
+    Parameters
+    ----------
+    settings : ServerSettings
+        The options of the server.
+
+    Attributes
+    ----------
+    tls : ssl.SSLContext or None
+        The certificate for new connections, or None if connections are not encrypted.
+    users : Users or None
+        The users who may authenticate, or None if clients need not authenticate.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read, or is not a valid certificate or key.
+    UsersFileError
+        The users file is not valid.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._lock = Lock()
+        self.tls: ssl.SSLContext | None = _tls_context(settings)
+        self.users: Users | None = None if settings.users is None else Users.read(settings.users)
+
+    def reload(self) -> Iterator[str]:
+        """Read the files again, and yield a log line for each of them. An invalid file changes nothing."""
+        settings = self._settings
+        if settings.tls_cert is None and settings.users is None:
+            yield "the server uses no certificate and no users file, so it has nothing to reload"
+        with self._lock:
+            if settings.tls_cert is not None:
+                try:
+                    self.tls = _tls_context(settings, _refuse_passphrase)
+                    yield f"reloaded the certificate {settings.tls_cert}"
+                except OSError as error:
+                    yield f"the previous certificate stays in use: {_text(error)}"
+            if self.users is not None and settings.users is not None:
+                try:
+                    self.users = Users.read(settings.users, self.users)
+                    yield f"reloaded the users file {settings.users}"
+                except OSError as error:
+                    yield f"the previous users stay in use: {_text(error)}"
+                except UsersFileError as error:
+                    yield f"the previous users stay in use: {error}"
+
+
+def _text(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}"
+
+
+def _refuse_passphrase() -> str:
+    raise OSError(errno.EINVAL, "the private key is encrypted; restart the server to enter the passphrase")
+
+
+def _tls_context(settings: ServerSettings, passphrase: Callable[[], str] | None = None) -> ssl.SSLContext | None:
+    """Return the context for the certificate in `settings`, or None if there is none.
+
+    The function `passphrase` is called if the private key is encrypted. By default, OpenSSL asks for
+    the passphrase on the terminal.
+    """
+    if settings.tls_cert is None and settings.tls_key is None:
+        return None
+    if settings.tls_cert is None:
+        raise ValueError("tls_key is given without tls_cert")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # The errors of load_cert_chain() do not contain the path.
+    for path in (settings.tls_cert, settings.tls_key):
+        if path is not None:
+            open(path, "rb").close()
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, passphrase)
+    except ssl.SSLError as error:
+        key = "" if settings.tls_key is None else f" and the private key in {settings.tls_key}"
+        problem = f"the certificate in this file{key} cannot be loaded: {error.reason or error}"
+        raise OSError(errno.EINVAL, problem, str(settings.tls_cert)) from None
+    return context

@@ -1,0 +1,172 @@
+"""Change the users file and the certificate of a running server."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import Client, certificate
+
+import kafkafmt
+from kafkafmt import protocol
+from kafkafmt.protocol import ErrorCode
+
+Start = Callable[..., kafkafmt.Server]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    (tmp_path / "log" / "t-0").mkdir(parents=True)
+    (tmp_path / "log" / "t-0" / f"{0:020}.log").touch()
+    return tmp_path / "log"
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def login(server: kafkafmt.Server, password: str, client: Client | None = None) -> int:
+    """Authenticate as alice with PLAIN, and return the error code."""
+    opened = client or Client(server.port)
+    opened.ask(protocol.SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    answer = opened.ask(protocol.SaslAuthenticateRequest(auth_bytes=f"\0alice\0{password}".encode()), 2)
+    if client is None:
+        opened.socket.close()
+    return int(answer.error_code)
+
+
+def test_reload_replaces_the_users_of_new_connections(started: Start, log: Path, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("alice:{PLAIN}old\n")
+    server = started(log, users=users)
+    with Client(server.port) as client:
+        assert login(server, "old", client) == ErrorCode.NONE
+        users.write_text("alice:{PLAIN}new\n")
+        server.reload()
+        assert server.messages[-1] == f"reloaded the users file {users}"
+        assert login(server, "old") == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert login(server, "new") == ErrorCode.NONE
+        assert client.offset("t", 0, -1).offset == 0  # the open connection stays authenticated
+
+
+@pytest.mark.parametrize(("content", "reason"), [("alice", "line 1 is not"), (None, "No such file or directory")])
+def test_invalid_users_file_changes_nothing(
+    started: Start, log: Path, tmp_path: Path, content: str | None, reason: str
+) -> None:
+    users = tmp_path / "users"
+    users.write_text("alice:{PLAIN}old\n")
+    server = started(log, users=users)
+    users.unlink()
+    if content is not None:
+        users.write_text(content)
+    for _ in range(2):  # a repeated message is logged again
+        server.messages.clear()
+        server.reload()
+        (message,) = server.messages
+        assert message.startswith(f"the previous users stay in use: {users}: ")
+        assert reason in message
+    assert login(server, "old") == ErrorCode.NONE
+
+
+def test_reload_keeps_the_salts_of_dummy_credentials(started: Start, log: Path, tmp_path: Path) -> None:
+    """A salt that changes would reveal that the user has no salted password."""
+    users = tmp_path / "users"
+    users.write_text("alice:{PLAIN}old\n")
+    server = started(log, users=users)
+    salts = []
+    for _ in range(2):
+        with Client(server.port) as client:
+            client.ask(protocol.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+            first = protocol.SaslAuthenticateRequest(auth_bytes=b"n,,n=nobody,r=abc")
+            salts.append(bytes(client.ask(first, 2).auth_bytes).split(b",")[1])
+        server.reload()
+    assert salts[0] == salts[1]
+
+
+def served_certificate(server: kafkafmt.Server) -> str:
+    return ssl.get_server_certificate((server.host, server.port)).strip()
+
+
+def test_reload_replaces_the_certificate(started: Start, log: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    cert, key = certificate(tmp_path / "a")
+    other_cert, other_key = certificate(tmp_path / "b")
+    server = started(log, tls_cert=cert, tls_key=key)
+    before = cert.read_text().strip()
+    assert served_certificate(server) == before
+    cert.write_bytes(other_cert.read_bytes())
+    server.reload()  # the key does not belong to the new certificate
+    assert server.messages[-1].startswith(
+        f"the previous certificate stays in use: {cert}: the certificate in this file"
+    )
+    assert served_certificate(server) == before
+    key.write_bytes(other_key.read_bytes())
+    server.reload()
+    assert server.messages[-1] == f"reloaded the certificate {cert}"
+    assert served_certificate(server) == other_cert.read_text().strip()
+
+
+def test_command_reloads_on_sighup(log: Path, tmp_path: Path) -> None:
+    users, output = tmp_path / "users", tmp_path / "output"
+    users.write_text("alice:{PLAIN}old\n")
+    arguments = [sys.executable, "-m", "kafkafmt", "serve", str(log), "--listen", ":0", "--users", str(users)]
+    with (
+        output.open("wb") as file,
+        subprocess.Popen(arguments, stdout=file, stderr=subprocess.STDOUT, start_new_session=True) as process,
+    ):
+        try:
+            assert until(lambda: "serving" in output.read_text())
+            process.send_signal(signal.SIGHUP)
+            assert until(lambda: f"kafkafmt: reloaded the users file {users}\n" in output.read_text())
+            users.write_text("")
+            process.send_signal(signal.SIGHUP)
+            expected = f"kafkafmt: the previous users stay in use: {users} contains no user"
+            assert until(lambda: expected in output.read_text())
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+def test_command_stops_when_its_terminal_is_closed(log: Path) -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "kafkafmt", "serve", str(log), "--listen", ":0"])
+    output = bytearray()
+
+    def contains(text: bytes) -> bool:
+        if select.select([terminal], [], [], 0.1)[0]:
+            output.extend(os.read(terminal, 1000))
+        return text in output
+
+    try:
+        assert until(lambda: contains(b"serving"))
+        os.kill(child, signal.SIGHUP)  # the terminal is still open
+        assert until(lambda: contains(b"nothing to"))
+    finally:
+        os.close(terminal)
+        status: list[int] = []
+
+        def ended() -> bool:
+            status[:] = os.waitpid(child, os.WNOHANG)
+            return status[0] == child
+
+        if not until(ended):
+            os.kill(child, signal.SIGKILL)
+    assert status[0] == child
+    assert os.WIFEXITED(status[1])
