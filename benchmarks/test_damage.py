@@ -56,9 +56,24 @@ def corrupted(i: int, size: int) -> bytes:
     return mutate(valid(i, size), 66, b"\xff\xfe\xfd")
 
 
-def without_length(i: int, size: int) -> bytes:
-    batch = corrupted(i, size)
+def with_wrong_length(batch: bytes) -> bytes:
     return mutate(batch, 8, struct.pack(">i", 2 * len(batch) - 9))
+
+
+def without_length(i: int, size: int) -> bytes:
+    return with_wrong_length(corrupted(i, size))
+
+
+def separated(i: int, size: int) -> bytes:
+    """Return a valid batch and one to 20 bytes after it, so that the next batch does not follow directly."""
+    value = VALUES[size][i % 16]
+    return simple_batch([value[20:]], i) + value[: 1 + i % 20]
+
+
+def in_damaged_value(i: int, size: int) -> bytes:
+    """Return a batch with a wrong length and a wrong CRC, whose value is a valid batch."""
+    batch = simple_batch([valid(i, size)], i)
+    return with_wrong_length(mutate(batch, 21, b"\xff"))
 
 
 def transactional(i: int, size: int) -> bytes:
@@ -86,6 +101,8 @@ KINDS: dict[str, Callable[[int, int], bytes]] = {
     "two of three, lengths too": lambda i, size: without_length(i, size) if i % 3 else valid(i, size),
     "neighbour pairs": lambda i, size: corrupted(i, size) if i % 64 < 2 else valid(i, size),
     "zeroed sectors": lambda i, size: bytes(size) if i % 64 == 1 else valid(i, size),
+    "bytes between batches": separated,
+    "batches in damaged values": in_damaged_value,
     "zigzag offsets": lambda i, size: valid(i ^ 1, size),
     "transactions, no damage": transactional,
     "transactions, every batch": corrupted_transactional,

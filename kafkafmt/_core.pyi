@@ -522,6 +522,41 @@ def resume_after(
     The function runs without the GIL.
     """
 
+def reject_candidates(
+    buffer: Buffer,
+    found: IntArray,
+    head: bytes,
+    state: IntArray,
+    position: int,
+    origin: int,
+    scanned_to: int,
+    file_end: int,
+    zero_tail: int,
+    expected: int,
+    among_plain: bool | None,
+) -> None:
+    """Reject valid batches after a damaged batch that are no batches of the log, in common cases.
+
+    `resume_after` applies the same rules. This function is called if the search continues after the
+    bytes that `resume_after` can examine.
+
+    Parameters
+    ----------
+    buffer, found, position, origin, scanned_to, file_end, zero_tail, expected, among_plain
+        See `resume_after`. The damaged batch need not be in the buffer.
+    head : bytes
+        The first 61 bytes of the damaged batch. If it has fewer bytes, nothing is rejected.
+    state : int64 array of 5 values
+        Progress of the search, which is updated: the position of the first valid batch that was not
+        rejected, the position up to which valid batches are inside rejected ones, the offset after
+        the inner messages that were rejected last, a position in the damaged batch, and the CRC up to
+        this position. If all valid batches are rejected, the first value is `scanned_to`.
+
+    Notes
+    -----
+    The function runs without the GIL.
+    """
+
 def summarize_batches(rows: BatchTable) -> BatchSummary:
     """Return a summary of a table of batch headers.
 

@@ -20,7 +20,7 @@ from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
 from .prefix_crcs import append_crcs, crc32_of_rest, crc32c_of_rest
 from .records import decode_plain_batches, decode_records, decode_valid_records
-from .resume import resume_after
+from .resume import reject_candidates, resume_after
 from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
 from .spans import next_spans, spans_outside
 from .transactions import end_transactions, read_markers, update_producers, walk_transactions
@@ -67,6 +67,7 @@ __all__ = [
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",
+    "reject_candidates",
     "resume_after",
     "scan_batches",
     "scan_damaged",

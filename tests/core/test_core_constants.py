@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkafmt
-from kafkafmt._pure import damaged, resume
+from kafkafmt._pure import candidates, damaged
 from kafkafmt.log.reading import parts, search
 from kafkafmt.log.reading.batch_finder import LARGEST_WINDOW
 from kafkafmt.log.reading.embedded import LONG_CHAIN
@@ -82,11 +82,11 @@ def test_every_constant_of_the_core_is_checked() -> None:
     assert names | {"MAX_MILLIS", "MICROS_BEYOND", "MICROS_NONE"} <= reported
 
 
-def test_limits_of_resume_after_are_those_of_the_search() -> None:
-    assert resume.CHAIN_REACH == LONG_CHAIN
-    assert resume.LATER_REACH == LARGEST_WINDOW
+def test_limits_of_judge_candidates_are_those_of_the_search() -> None:
+    assert candidates.CHAIN_REACH == LONG_CHAIN
+    assert candidates.LATER_REACH == LARGEST_WINDOW
     for name in ("LATER_FINDS", "SPANNING_FINDS", "OWN_CRC_FINDS"):
-        assert getattr(resume, name) == getattr(search, name)
+        assert getattr(candidates, name) == getattr(search, name)
 
 
 def test_numbers_of_problems_are_those_of_the_damaged_spans() -> None:

@@ -448,6 +448,21 @@ def test_both_cores_scan_damage_and_resume_at_the_same_place(seed: int) -> None:
             among_plain,
         )
         assert native.resume_after(*arguments) == _pure.resume_after(*arguments)
+        for begin in (0, starts[20]):  # The damaged batch need not be in the buffer.
+            states = []
+            for each in (native, _pure):
+                states.append(np.array([max(at, begin) + 101, 0, 3 * (i % 2), max(at + 21, begin) + 100, 0]))
+                each.reject_candidates(
+                    data[begin:],
+                    part_of_it.found[part_of_it.found >= begin + 100],
+                    data[at : at + 61],
+                    states[-1],
+                    at + 100,
+                    begin + 100,
+                    part_of_it.searched_to,
+                    *arguments[5:],
+                )
+            assert states[0].tolist() == states[1].tolist()
 
 
 @pytest.mark.parametrize("header", ["destroyed", "plausible"])

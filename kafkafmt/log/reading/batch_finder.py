@@ -5,7 +5,7 @@ Each byte of the file is searched once, and each CRC is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from ...constants import (
     CRC_AT,
     ENTRY_OVERHEAD,
     LEGACY_CRC_AT,
+    LENGTH_AT,
     MAGIC_END,
     MAGIC_V2,
     MIN_LEGACY_LENGTH,
@@ -37,6 +38,10 @@ contiguous, the number doubles from FIRST_WINDOW up to this limit.
 OVERLAP = 1 << 15
 """Number of bytes that are kept in memory from the previous step of a search. Therefore, a damaged
 batch and the next valid batches are usually in memory together.
+"""
+NEAR = 1 << 12
+"""Distance between two batches, in bytes. If it is smaller, the bytes between their headers are read too, so that
+fewer reads are needed.
 """
 ROWS = 1 << 16
 
@@ -198,6 +203,15 @@ class BatchFinder:
                 return window.data[at : at + size].tobytes()
         return self.view.read(position, size)
 
+    def offsets_of(self, positions: Iterable[int]) -> Iterator[int]:
+        """Yield the offset field of each batch at the ascending `positions`."""
+        previous = -NEAR
+        for at in positions:
+            if at - previous < NEAR and not self._scanned.at <= at <= self._scanned.end - LENGTH_AT:
+                self._around(self._looked, at, LENGTH_AT)  # one read for many batches
+            previous = at
+            yield int.from_bytes(self._bytes(at, LENGTH_AT), "big", signed=True)
+
     def head(self, position: int) -> bytes:
         """Read the 61 bytes of a batch header at `position`.
 
@@ -224,15 +238,22 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """Compares the crc field of a batch with CRCs that are computed for different end positions of the batch."""
+    """Compares the crc field of a batch with CRCs that are computed for different end positions of the batch.
+
+    Attributes
+    ----------
+    at, crc : int
+        The last of these end positions, and the CRC of the bytes before it.
+    """
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2
         self.usable: bool = len(head.data) >= (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH if legacy else BATCH_HEADER_SIZE)
         at = LEGACY_CRC_AT if legacy else CRC_AT
         self.stored: int = int.from_bytes(head.data[at : at + 4], "big")
-        self._start = self._at = crc_covers(head.position, head.magic if legacy else MAGIC_V2)
-        self._value = 0
+        self._start: int = crc_covers(head.position, head.magic if legacy else MAGIC_V2)
+        self.at: int = self._start
+        self.crc: int = 0
         self._castagnoli = not legacy
         self._finder = finder
 
@@ -240,9 +261,9 @@ class OwnCrc:
         """Compute the CRC of the batch up to the file position `end`, and return whether it equals the crc field."""
         if not self.usable or end < self._start:
             return False
-        if 0 <= end - self._at <= STEP:
-            self._value = self._finder.update_crc(self._castagnoli, self._at, end, self._value)
+        if 0 <= end - self.at <= STEP:
+            self.crc = self._finder.update_crc(self._castagnoli, self.at, end, self.crc)
         else:
-            self._value = self._finder.crcs.span(self._castagnoli, self._start, end)
-        self._at = end
-        return self._value == self.stored
+            self.crc = self._finder.crcs.span(self._castagnoli, self._start, end)
+        self.at = end
+        return self.crc == self.stored

@@ -309,4 +309,4 @@ def _next_batch_exists(walker: Walker, head: Head) -> bool:
     """Return whether a valid batch later in the file begins with the next offset after the batch `head`."""
     search = walker.search
     found = search.find(head.position + 1, walker.size)
-    return any(Head(at, search.head(at)).first_offset == head.next_offset for at in found)
+    return head.next_offset in search.offsets_of(found)

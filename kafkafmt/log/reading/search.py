@@ -132,7 +132,13 @@ class Search(EmbeddedBatches):
         If there is no confirmed batch, return the file size.
         """
         covered = self._after_inner = 0
+        undecided = bad.position + 1
         for at in self.find(bad.position + 1, self.size):
+            if at < undecided:
+                continue
+            undecided, covered = self._rejected_in_window(bad, own, expected, at, covered)
+            if at < undecided:
+                continue
             if own.matches(at):
                 return at
             if at < covered:
@@ -149,6 +155,21 @@ class Search(EmbeddedBatches):
                 if not covered:
                     return self._end_by_crc(bad, own, find)
         return self.view.size
+
+    def _rejected_in_window(self, bad: Head, own: OwnCrc, expected: int, at: int, covered: int) -> tuple[int, int]:
+        """Reject the valid batches from `at` on that are no batches of the log, from the bytes in memory.
+
+        Return the position of the first valid batch that these bytes do not reject, and the position
+        up to which valid batches are inside rejected batches.
+        """
+        data, origin, found, _, searched_to, size, zero_tail, magics, _ = self._window()
+        state = np.array([at, covered, self._after_inner, own.at, own.crc], np.int64)
+        plain = self.among_plain if magics else None
+        core.reject_candidates(
+            data, found, bad.data, state, bad.position, origin, searched_to, size, zero_tail, expected, plain
+        )
+        undecided, covered, self._after_inner, own.at, own.crc = state.tolist()
+        return undecided, covered
 
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
         """Return the position of the valid batch that directly follows the damaged batch.

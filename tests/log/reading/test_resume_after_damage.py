@@ -19,6 +19,7 @@ from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.reading.batch_head import Head
 from kafkafmt.log.reading.checksums import SpanCrcs
 from kafkafmt.log.reading.part_builder import MERGED_BYTES, SINGLE_SPANS
 from kafkafmt.log.reading.plan import plan_segment
@@ -142,11 +143,14 @@ def test_search_in_memory_has_the_same_result_as_the_complete_search(
                 entry, struct.pack(">i", rng.choice([2 * len(entry) - 9, rng.randrange(900)]))
             )
         parts.append(entry)
+        if seed % 4 == 3 and rng.random() < 0.9:
+            parts.append(rng.randbytes(rng.randrange(1, 40)))
     plans = []
     for complete in (False, True):
         if complete:
             monkeypatch.setattr(Search, "window", lambda _: None)
             monkeypatch.setattr(Search, "_resume_in_window", lambda *_: None)
+            monkeypatch.setattr(Search, "_rejected_in_window", lambda *arguments: arguments[-2:])
         plan = plan_segment(open_log(tmp_path, b"".join(parts), base).segments[0])
         plans.append((list(plan.extents), list(plan.damaged), list(plan.findings)))
     assert plans[0] == plans[1]
@@ -193,6 +197,34 @@ def test_messages_with_wrong_lengths_are_skipped_in_memory(tmp_path: Path, monke
     parts = [without_length_and_crc(m, struct.pack(">i", 2 * len(m) - 9)) if i % 3 else m for i, m in enumerate(parts)]
     assert offsets(open_log(tmp_path, b"".join(parts))) == list(range(0, 3000, 3))
     assert len(searches) < 100
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["bytes between batches", "batches in values"])
+def test_unconfirmed_batches_are_rejected_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, magic: int, kind: str
+) -> None:
+    """No batch is followed by the next one. A check of each batch in Python would be slow."""
+    checked = []
+    value_end = Search._value_end
+
+    def counting(self: Search, find: Head) -> int:
+        checked.append(find.position)
+        return value_end(self, find)
+
+    monkeypatch.setattr(Search, "_value_end", counting)
+    rng, parts = random.Random(1), []
+    for i in range(2000):
+        entry = (
+            simple_batch([rng.randbytes(60)], i) if magic == 2 else message(magic, None, rng.randbytes(60), offset=i)
+        )
+        if kind == "batches in values":
+            entry = simple_batch([entry], i) if magic == 2 else message(magic, None, entry, offset=i)
+            entry = without_length_and_crc(entry, struct.pack(">i", 3 * len(entry)))
+        parts.append(entry + (rng.randbytes(1 + i % 20) if kind == "bytes between batches" else b""))
+    found = offsets(open_log(tmp_path, b"".join(parts)))
+    assert found == ([0] if kind == "bytes between batches" else [])
+    assert len(checked) < 100
 
 
 def test_crcs_of_two_places_are_computed_once(tmp_path: Path) -> None:
