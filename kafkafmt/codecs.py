@@ -64,6 +64,14 @@ XERIAL_HEADER_SIZE = 16
 XERIAL_BLOCK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
+_FIRST_BYTES = {
+    CODEC_GZIP: ((0xFFFF, 0x8B1F),),
+    CODEC_LZ4: ((0xFFFF0000, 0x184D0000),),
+    CODEC_ZSTD: ((0xFFFF0000, 0xFD2F0000), (0xFFFF0000, 0x184D0000)),
+}
+"""For each codec, masks of the first four bytes of its data, and the possible masked values. The four bytes are a
+little-endian number. For lz4 and zstd, the values include skippable frames and frames of old versions.
+"""
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
 """Number of bytes that are passed to zlib in the first call for a gzip member. For the first member
@@ -192,6 +200,21 @@ def _xerial(data: memoryview) -> bytes:
         block = bytes(_snappy.compress(part.tobytes()) if _raw_snappy is None else _raw_snappy.compress_raw(part))
         out += len(block).to_bytes(4, "big"), block
     return b"".join(out)
+
+
+def lacks_header(codec: int, starts: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Return a mask that is True for compressed data that does not begin with a header of the codec.
+
+    Such data cannot be decompressed. `starts` contains the first four bytes of the data, as
+    little-endian numbers. Data with an unknown codec has no header. snappy has no fixed header, so
+    the mask is False.
+    """
+    if codec == CODEC_SNAPPY:
+        return np.zeros(len(starts), bool)
+    found = np.ones(len(starts), bool)
+    for mask, magic in _FIRST_BYTES.get(codec, ()):
+        found &= (starts & mask) != magic
+    return found
 
 
 class Decompressor:

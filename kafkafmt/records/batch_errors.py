@@ -19,7 +19,7 @@ from ..types import BatchTable, IntArray
 OTHER = 0
 """Value of `ErrorColumns.fault` if FAULTS does not contain the error message."""
 NOT_COMPRESSED = -1
-"""Value of `ErrorColumns.inside` if the batch is not compressed."""
+"""Value of `ErrorColumns.detail` if the batch is not compressed."""
 
 
 class ErrorColumns(NamedTuple):
@@ -31,47 +31,52 @@ class ErrorColumns(NamedTuple):
         Position of each batch in the buffer.
     fault : array of int64
         Index of the error message in FAULTS, or OTHER.
-    inside : array of int64
-        Position of the error in the decompressed records, or NOT_COMPRESSED.
-    others : dict of int to tuple of str
-        Maps the index of each batch with the fault OTHER to its error code and error message.
+    detail : array of int64
+        Position of the error in the decompressed records, or NOT_COMPRESSED. For the fault OTHER,
+        the index of the error in `texts`.
+    texts : list of tuple of str
+        Error codes and error messages.
     """
 
     position: IntArray
     fault: IntArray
-    inside: IntArray
-    others: dict[int, tuple[str, str]]
+    detail: IntArray
+    texts: list[tuple[str, str]]
 
 
 class BatchErrors:
     """Receives the errors of batches that `RecordReader.read` skips, in any order."""
 
     def __init__(self) -> None:
-        self._faults: list[IntArray] = []
-        self._others: list[tuple[int, str, str]] = []
-        """Position, error code and error message of each batch with the fault OTHER."""
+        self._rows: list[IntArray] = []
+        """Arrays with three columns: `position`, `fault` and `detail` of `ErrorColumns`."""
+        self._texts: list[tuple[str, str]] = []
 
     def __len__(self) -> int:
-        return sum(map(len, self._faults)) + len(self._others)
+        return sum(map(len, self._rows))
 
     @property
     def columns(self) -> ErrorColumns:
-        """All errors as arrays."""
-        others = np.full((len(self._others), 3), NOT_COMPRESSED, np.int64)
-        others[:, 0], others[:, 1] = [position for position, _, _ in self._others], OTHER
-        rows = np.concatenate([*self._faults, others])
-        problems = ((code, message) for _, code, message in self._others)
-        position, fault, inside = rows.T
-        return ErrorColumns(position, fault, inside, dict(enumerate(problems, len(rows) - len(others))))
+        """All errors as arrays. There must be at least one error."""
+        position, fault, detail = np.concatenate(self._rows).T
+        return ErrorColumns(position, fault, detail, self._texts)
 
     def add(self, position: int, error: KafkaFormatError) -> None:
         """Add the error of the batch at `position` in the buffer."""
-        self._others.append((position, error.code, error.message))
+        self.add_equal(np.array([position], np.int64), error)
 
-    def add_all(self, table: BatchTable, errors: Iterable[tuple[int, KafkaFormatError]]) -> None:
-        """Add errors of batches in `table`. Each item contains the index of a batch in `table`, and the error."""
-        positions = table["position"].tolist()
-        self._others += [(positions[at], error.code, error.message) for at, error in errors]
+    def add_equal(self, positions: IntArray, error: KafkaFormatError) -> None:
+        """Add the same error for each of the batches at `positions` in the buffer."""
+        self._add_texts(positions, np.full(len(positions), len(self._texts)))
+        self._texts.append((error.code, error.message))
+
+    def add_all(self, positions: IntArray, errors: Iterable[KafkaFormatError]) -> None:
+        """Add a different error for each of the batches at `positions` in the buffer."""
+        self._add_texts(positions, np.arange(len(self._texts), len(self._texts) + len(positions)))
+        self._texts += ((error.code, error.message) for error in errors)
+
+    def _add_texts(self, positions: IntArray, texts: IntArray) -> None:
+        self._rows.append(np.stack((positions, np.full(len(positions), OTHER), texts), axis=1))
 
     def add_faults(self, faults: IntArray, table: BatchTable, decoded: BatchTable) -> None:
         """Add the faults that `core.decode_valid_records` has found.
@@ -83,12 +88,12 @@ class BatchErrors:
         rows[:, 0], rows[:, 1] = table["position"][at], faults[:, 1]
         compressed = (table["attributes"][at] & CODEC_MASK) != 0
         rows[:, 2] = np.where(compressed, faults[:, 2] - decoded["payload_position"][at], NOT_COMPRESSED)
-        self._faults.append(rows)
+        self._rows.append(rows)
 
 
-def fault_message(fault: int, inside: int) -> str:
+def fault_message(fault: int, detail: int) -> str:
     """Return the error message of a batch. For the arguments, see `ErrorColumns`."""
-    return FAULTS[fault] if inside == NOT_COMPRESSED else inside_records(FAULTS[fault], inside)
+    return FAULTS[fault] if detail == NOT_COMPRESSED else inside_records(FAULTS[fault], detail)
 
 
 def inside_records(message: str, inside: int) -> str:

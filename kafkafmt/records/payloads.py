@@ -13,12 +13,16 @@ import numpy as np
 
 from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, MAGIC_V0, MAGIC_V2
 from ..errors import KafkaFormatError, UnsupportedError
-from ..types import BATCH_DTYPE, BatchTable, Buffer, byte_view
+from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, byte_view, view_of
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
 
+CHECKED_BYTES = 16
+"""Smallest size in bytes of a payload whose header `PayloadReader.refused` checks. If a payload is shorter, the
+error message depends on its size.
+"""
 ARENA_BYTES = 768 * 1024
 """Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
 
@@ -48,6 +52,8 @@ class PayloadReader:
         self._max_batch_bytes = max_batch_bytes
         self.decompressed_bytes: int = 0
         """Total size of the decompressed batches, in bytes."""
+        self._errors: dict[tuple[int, int], KafkaFormatError] = {}
+        """Results of `_error_without_header`, by codec and magic."""
 
     @cached_property
     def _arena(self) -> Arena:
@@ -68,9 +74,41 @@ class PayloadReader:
         # The decompressor is not created before the first compressed batch is read.
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
-    def read(self, buffer: Buffer, table: BatchTable) -> Iterator[Decompressed]:
+    def refused(self, buffer: Buffer, table: BatchTable) -> Iterator[tuple[IntArray, KafkaFormatError]]:
+        """Find payloads that do not begin with a header of their codec, and payloads with an unknown codec.
+
+        Yield the indexes of batches in `table`, and the error that `read` would return for each of
+        them. A hostile writer can create many such payloads. Calling a decompressor for each of them
+        would take ten times as long.
+        """
+        # `codecs` is imported only when necessary, because it imports the compression packages.
+        from ..codecs import lacks_header
+
+        codecs, magics = (table["attributes"] & CODEC_MASK).astype(np.int64), table["magic"].view(np.uint8)
+        starts, sizes, data = table["payload_position"], table["payload_size"], np.frombuffer(view_of(buffer), np.uint8)
+        inside = (starts >= 0) & (starts <= len(data) - CHECKED_BYTES) & (magics <= MAGIC_V2)
+        rows = np.flatnonzero((codecs != CODEC_NONE) & (sizes >= CHECKED_BYTES) & inside)
+        first_bytes = data[starts[rows, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
+        kinds = codecs[rows] << 8 | magics[rows]
+        for kind in np.unique(kinds).tolist():
+            same = kinds == kind
+            found = rows[same][lacks_header(kind >> 8, first_bytes[same])]
+            if len(found):
+                yield found, self._error_without_header(kind >> 8, kind & 0xFF)
+
+    def _error_without_header(self, codec: int, magic: int) -> KafkaFormatError:
+        """Return the error for a payload of at least CHECKED_BYTES that does not begin with a header of the codec."""
+        if (codec, magic) not in self._errors:
+            row = np.zeros(1, BATCH_DTYPE)
+            row["attributes"], row["magic"], row["payload_size"] = codec, magic, CHECKED_BYTES
+            ((_, error),) = next(self.read(bytes(CHECKED_BYTES), row)).errors
+            self._errors[codec, magic] = error
+        return self._errors[codec, magic]
+
+    def read(self, buffer: Buffer, table: BatchTable, stop_at_errors: bool = False) -> Iterator[Decompressed]:
         """Decompress the payloads of the batches in `table`, in order. Each item has about ARENA_BYTES of payloads.
 
+        If `stop_at_errors` is True, an item also ends after a payload that cannot be decompressed.
         Uncompressed payloads are copied, because one call of the core decodes only batches in the
         same buffer. The positions in `table` refer to `buffer`.
         """
@@ -81,7 +119,7 @@ class PayloadReader:
         begin = 0
         while begin < len(table):
             arena.filled = 0
-            placed, errors = self._fill(view, rows)
+            placed, errors = self._fill(view, rows, stop_at_errors)
             end = begin + len(placed)
             lengths = np.array(placed, np.int64)
             found = np.maximum(lengths, 0)
@@ -93,7 +131,7 @@ class PayloadReader:
             begin = end
 
     def _fill(
-        self, view: memoryview, rows: Iterator[tuple[int, int, int, int]]
+        self, view: memoryview, rows: Iterator[tuple[int, int, int, int]], stop_at_errors: bool
     ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
         """Fill the arena with the payloads of the next batches. `rows` contains magic, codec, position and size.
 
@@ -117,7 +155,7 @@ class PayloadReader:
                         errors.append((len(placed), error))
                         size = -1
                 placed.append(size)
-                if arena.filled >= ARENA_BYTES:
+                if arena.filled >= ARENA_BYTES or (stop_at_errors and errors):
                     break
         return placed, errors
 

@@ -209,10 +209,17 @@ class RecordReader:
         empty = (table["count"] == 0) & (table["payload_size"] == 0) & (table["last_offset_delta"] >= 0)
         if empty.any():
             table = table[~empty]
-        for found in self._payloads.read(buffer, table):
+        if isinstance(on_batch_error, BatchErrors):
+            decompressible = np.ones(len(table), bool)
+            for rows, error in self._payloads.refused(buffer, table):
+                on_batch_error.add_equal(table["position"][rows], error)
+                decompressible[rows] = False
+            table = table.compress(decompressible)
+        for found in self._payloads.read(buffer, table, stop_at_errors=on_batch_error is None):
             original, begin = table[found.begin : found.begin + len(found.table)], 0
             if found.errors and isinstance(on_batch_error, BatchErrors):
-                on_batch_error.add_all(original, found.errors)
+                failed = [at for at, _ in found.errors]
+                on_batch_error.add_all(original["position"][failed], [error for _, error in found.errors])
                 valid = found.table["payload_size"] >= 0
                 yield from self._decode(found.source, found.table[valid], original[valid], on_batch_error)
                 continue

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from building import compress, message, simple_batch
 
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records import RecordReader, payloads
+from kafkafmt.records.payloads import PayloadReader
 from kafkafmt.records.reader import iter_tables
 from kafkafmt.records.wrappers import WrapperReader
 from kafkafmt.types import BATCH_DTYPE, BatchTable
@@ -75,3 +78,33 @@ def test_inner_offsets_are_unknown_if_a_wrapper_cannot_be_decompressed() -> None
     unknown = np.isin(wrappers["base_offset"], table["base_offset"][bad])
     assert found.count.tolist() == np.where(unknown, -1, 2).tolist()
     assert (found.first == found.last - np.where(unknown, 0, 1)).all()
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", range(1, 8))
+def test_refused_payloads_have_the_errors_of_the_decompressor(codec: int, magic: int) -> None:
+    """Some payloads begin with a header of a codec, and are not refused although they cannot be decompressed."""
+    chance = random.Random(codec)
+    starts = [b"\x1f\x8b", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"\x82SNAPPY\x00", b""]
+    payloads = [chance.choice(starts) + chance.randbytes(chance.randrange(40)) for _ in range(400)]
+    table = np.zeros(len(payloads), BATCH_DTYPE)
+    sizes = np.array([len(payload) for payload in payloads])
+    table["payload_size"], table["payload_position"] = sizes, np.cumsum(sizes) - sizes
+    table["attributes"], table["magic"] = codec, magic
+    reader, data = PayloadReader(1 << 20), b"".join(payloads)
+    expected = {
+        found.begin + at: (type(error), error.message)
+        for found in reader.read(data, table)
+        for at, error in found.errors
+    }
+    refused = {at: (type(error), error.message) for rows, error in reader.refused(data, table) for at in rows.tolist()}
+    assert refused.items() <= expected.items()
+    assert bool(refused) == (codec != SNAPPY)
+
+
+def test_read_stops_at_the_first_error_on_request() -> None:
+    data, table, bad = mixed()
+    reader = PayloadReader(1 << 20)
+    assert bad == [1, 4, 5, 10]
+    found = [(len(each.table), len(each.errors)) for each in reader.read(data, table, stop_at_errors=True)]
+    assert found == [(2, 1), (3, 1), (1, 1), (5, 1)]

@@ -128,7 +128,7 @@ class Part:
         wrappers = wrappers[(table["count"][rows[wrappers]] < 0) & (table["magic"][rows[wrappers]] < MAGIC_V2)]
         if len(wrappers):
             wrappers = wrappers[np.argsort(positions[wrappers])]
-            first[wrappers] = walker.wrappers.offsets(self.position, self.buffer, table[rows[wrappers]]).first
+            first[wrappers] = walker.wrappers.first_offsets(self.position, self.buffer, table[rows[wrappers]])
         for i in np.flatnonzero(~held).tolist():
             first[i] = walker.first_offset_at(int(positions[i]))
         return first

@@ -104,10 +104,7 @@ class PartBuilder:
         i = len(bads) - 1
         self._merged += n
         bads.end[i] = end
-        bads.problems[i] = (
-            bads.code(i),
-            f"{self._merged} damaged batches; error of the first one: {self._first_message}",
-        )
+        bads.describe(i, f"{self._merged} damaged batches; error of the first one: {self._first_message}")
 
     def add(self, rows: BatchTable, firsts: IntArray, start: int) -> None:
         """Add valid batches. Their positions in `rows` are relative to the file position `start`."""

@@ -34,12 +34,14 @@ its offset. `stored` is the highest inner offset, or MIN_OFFSET if the inner off
 """
 RECORDS_PROBLEM = -7
 """Value of `BadColumns.magic` for a batch whose records cannot be decoded although its CRC matches. `crc` is then
-the index of the error message in FAULTS, and `stored` is the value of `ErrorColumns.inside`.
+the index of the error message in FAULTS, and `stored` is the value of `ErrorColumns.detail`.
 """
 DELTA_PROBLEM = -8
 """Value of `BadColumns.magic` for a batch whose last offset delta is negative. `crc` is then its base offset, and
 `stored` is the last offset delta.
 """
+TEXT_PROBLEM = -9
+"""Value of `BadColumns.magic` if `BadColumns.texts` contains the error code and message. `crc` is then the index."""
 PROBLEM_CODES = {
     LENGTH_PROBLEM: StructureError.code,
     MAGIC_PROBLEM: UnsupportedError.code,
@@ -191,15 +193,14 @@ class BadColumns:
     magic, crc, stored : array of int64
         For a batch whose CRC does not match: its magic, the computed CRC and the crc field. For
         other problems: the values `problem`, `actual` and `stored` from `core.scan_damaged`.
-    problems : dict of int to tuple of str
-        Maps row numbers to error code and error message, for damage that the arrays cannot
-        describe.
+    texts : list of tuple of str
+        Error codes and error messages of damage that the arrays cannot describe.
     """
 
     def __init__(self, spans: IntArray = NO_SPANS) -> None:
         self._count = len(spans)
         self._rows = spans[:, :6].T.copy()
-        self.problems: dict[int, tuple[str, str]] = {}
+        self.texts: list[tuple[str, str]] = []
 
     def __len__(self) -> int:
         return self._count
@@ -249,9 +250,18 @@ class BadColumns:
 
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
         """Append a damaged byte range, with any error code and message."""
-        self.problems[self._count] = code, message
         known = UNKNOWN_COUNT if records is None else records
-        self._append(np.array([(position, end, CRC_UNKNOWN, 0, 0, known)], np.int64))
+        self._append(np.array([(position, end, TEXT_PROBLEM, len(self.texts), 0, known)], np.int64))
+        self.texts.append((code, message))
+
+    def describe(self, i: int, message: str) -> None:
+        """Replace the error message of the damaged byte range in row `i`. The error code remains."""
+        text = self.code(i), message
+        if self.magic[i] == TEXT_PROBLEM:
+            self.texts[self.crc[i]] = text
+        else:
+            self.magic[i], self.crc[i] = TEXT_PROBLEM, len(self.texts)
+            self.texts.append(text)
 
     def add_spans(self, spans: IntArray) -> None:
         """Append damaged byte ranges.
@@ -263,57 +273,51 @@ class BadColumns:
 
     def extend(self, other: BadColumns) -> None:
         """Append all damaged byte ranges of `other`."""
-        self.problems.update((self._count + i, problem) for i, problem in other.problems.items())
+        n = self._count
         self._append(other._rows[:, : len(other)].T)
+        if other.texts:
+            self.crc[n:][self.magic[n:] == TEXT_PROBLEM] += len(self.texts)
+            self.texts += other.texts
 
     def at(self, rows: IntArray) -> BadColumns:
         """Return a `BadColumns` object with only the given rows, in the given order."""
         chosen = BadColumns()
         chosen._append(self._rows[:, rows].T)
-        if self.problems:
-            places = dict(zip(rows.tolist(), range(len(rows)), strict=True))
-            chosen.problems = {places[i]: problem for i, problem in self.problems.items() if i in places}
+        chosen.texts = self.texts
         return chosen
 
     def code(self, i: int) -> str:
         """Return the error code of the damaged byte range in row `i`."""
-        return self.problems[i][0] if i in self.problems else _code(int(self.magic[i]))
+        return self.codes(i, i + 1)[0]
 
     def message(self, i: int) -> str:
         """Return the error message of the damaged byte range in row `i`."""
-        problem = self.problems.get(i)
-        return problem_message(*self._rows[2:5, i].tolist()) if problem is None else problem[1]
+        magic, crc, stored = self._rows[2:5, i].tolist()
+        return self.texts[crc][1] if magic == TEXT_PROBLEM else problem_message(magic, crc, stored)
 
     def codes(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error code of each damaged byte range in the rows [start, stop)."""
-        magic = self.magic[start:stop]
-        codes = [ChecksumError.code] * len(magic)
-        if len(magic) and int(magic.min()) < CRC_UNKNOWN:
-            codes = list(map(_code, magic.tolist()))
-        for i, (code, _) in self._problems_in(start, start + len(magic)):
-            codes[i - start] = code
-        return codes
+        magic, crc = self._rows[2:4, : self._count][:, start:stop]
+        codes = np.full(len(magic), ChecksumError.code, object)
+        for problem, code in PROBLEM_CODES.items():
+            codes[magic == problem] = code
+        for i in np.flatnonzero(magic == TEXT_PROBLEM).tolist():
+            codes[i] = self.texts[crc[i]][0]
+        found: list[str] = codes.tolist()
+        return found
 
     def messages(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error messages of the damaged byte ranges in the rows [start, stop)."""
         magic, crc, stored = self._rows[2:5, : self._count][:, start:stop]
         # The messages for batches of format 2 have the same form. Formatting them together takes half the time.
-        alike = magic == MAGIC_V2
+        alike, text = magic == MAGIC_V2, magic == TEXT_PROBLEM
+        others = ~(alike | text)
         found = np.empty(len(magic), object)
         found[alike] = list(map(_CRC32C_MESSAGE, crc[alike].tolist(), stored[alike].tolist()))
-        others = (column[~alike].tolist() for column in (magic, crc, stored))
-        found[~alike] = list(map(problem_message, *others))
+        found[text] = [self.texts[i][1] for i in crc[text].tolist()]
+        found[others] = list(map(problem_message, *(column[others].tolist() for column in (magic, crc, stored))))
         messages: list[str] = found.tolist()
-        for i, (_, message) in self._problems_in(start, start + len(magic)):
-            messages[i - start] = message
         return messages
-
-    def _problems_in(self, start: int, stop: int) -> Iterator[tuple[int, tuple[str, str]]]:
-        """Yield each item (row number, problem) of the dict `problems` if its row number is within [start, stop)."""
-        if len(self.problems) <= stop - start:
-            yield from (item for item in self.problems.items() if start <= item[0] < stop)
-        else:
-            yield from ((i, self.problems[i]) for i in range(start, stop) if i in self.problems)
 
     def counts(self, start: int = 0, stop: int | None = None) -> list[int | None]:
         """Return the numbers of records in the rows [start, stop). None stands for an unknown number."""
@@ -325,9 +329,11 @@ def undecodable(position: IntArray, end: IntArray, records: IntArray, errors: Er
 
     The arrays contain the position, the end and the number of records of each batch.
     """
-    problem = np.where(errors.fault == OTHER, CRC_UNKNOWN, RECORDS_PROBLEM)
-    bads = BadColumns(np.stack((position, end, problem, errors.fault, errors.inside, records), axis=1))
-    bads.problems = errors.others
+    other = errors.fault == OTHER
+    problem = np.where(other, TEXT_PROBLEM, RECORDS_PROBLEM)
+    actual = np.where(other, errors.detail, errors.fault)
+    bads = BadColumns(np.stack((position, end, problem, actual, errors.detail, records), axis=1))
+    bads.texts = errors.texts
     return bads
 
 
