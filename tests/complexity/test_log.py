@@ -28,7 +28,7 @@ from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
-from kafkafmt.log.reading import segment_tables, snapshot_files
+from kafkafmt.log.reading import nearby_transactions, segment_tables, snapshot_files
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_max_timestamp
 from kafkafmt.log.reading.read_limits import ReadLimits
@@ -229,6 +229,23 @@ def test_committed_reading_grows_linearly_with_open_transactions(write: Callable
         return verify(folder) + committed(folder)
 
     grows_linearly(40, work)
+
+
+def test_files_with_open_transactions_are_opened_as_often_as_with_one(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+
+    class CountedView(FileView):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            opened[-1] += 1
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr(nearby_transactions, "FileView", CountedView)
+    for n in (1, 50):
+        opened.append(0)
+        committed(write([(0, b"".join(transactional(i, i) for i in range(n)))]))
+    assert opened[0] == opened[1] > 0
 
 
 def test_committed_reading_grows_linearly_with_transactions(write: Callable[..., Path]) -> None:
@@ -479,7 +496,7 @@ def test_index_entries_are_taken_only_if_their_marker_is_before_the_batch(
     index = transaction_index_bytes([Aborted(1, 0, 40, 41)])
     log = log_of(write([(0, data)], [(f"{0:020}.txnindex", index)]))
     assert log.transactions.aborted == {1: [(0, 40)]}
-    assert taken == [41, 42]
+    assert taken == [41]
 
 
 def test_merge_grows_linearly_with_ranges(write: Callable[..., Path], tmp_path: Path) -> None:

@@ -21,9 +21,11 @@ cannot be guaranteed, the functions return None. The reasons are:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
@@ -367,9 +369,10 @@ def _open_after(
             for found in batches:
                 outcomes.add(found)
             end = max(end, walk.last + 1)
-        for found in outcomes.open.values():
-            with _counted_view(found.segment, counts) as view:
-                read_batch(view, found.batch.position, found.batch.size)
+        for segment, opened in itertools.groupby(outcomes.open.values(), attrgetter("segment")):
+            with _counted_view(segment, counts) as view:
+                for found in opened:
+                    read_batch(view, found.batch.position, found.batch.size)
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
     if not outcomes.agrees_with_indexes(begin, end) or (outcomes.truncated and not ends_at(end)):

@@ -227,8 +227,11 @@ class TransactionWalk(EventDamage):
 
     def finish(self) -> None:
         """Mark open transactions as aborted if a transaction index lists them, although their markers are missing."""
-        for producer_id in list(self.found.open) if self.entries is not None else ():
-            self._end_without_marker(producer_id, self.log.next_offset)
+        indexed = () if self.entries is None else self.entries.next_markers
+        if producer_ids := [p for p in self.found.open if p in indexed]:
+            end = self.log.next_offset
+            for producer_id in producer_ids:
+                self._end_without_marker(producer_id, end)
 
     def resolve(self) -> None:
         """Find the outcomes of transactions whose markers may be damaged or missing, and sort the aborted transactions."""
