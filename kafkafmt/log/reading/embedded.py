@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._backend import core
-from ...constants import CODEC_MASK, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_V1, MAGIC_V2, MIN_LENGTHS
+from ...constants import CODEC_MASK, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_V1, MAGIC_V2, MAX_OFFSET, MIN_LENGTHS
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, IntArray, last_offset
 from ..format.file_view import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder
@@ -174,7 +174,7 @@ class EmbeddedBatches(BatchFinder):
         count = len(inner) if inner.all() else int(np.argmin(inner))
         if not count:
             return 0
-        self._after_inner = int(offsets[begins[count] - 1 if count < len(begins) else -1]) + 1
+        self._after_inner = min(int(offsets[begins[count] - 1 if count < len(begins) else -1]) + 1, MAX_OFFSET)
         return int(ends[count - 1])
 
     def _absolute(

@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._backend import core
-from ...constants import LENGTH_AT, MAGIC_V2
+from ...constants import LENGTH_AT, MAGIC_V2, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...records.batches import iter_batches
 from ...types import SearchWindow
@@ -68,6 +68,7 @@ class Search(EmbeddedBatches):
 
         `expected` is the lowest offset that the damaged batch can have.
         """
+        expected = min(expected, MAX_OFFSET)  # the core receives it as a 64-bit number
         self._lowest = expected
         if self._to and 0 <= position - self._to < FIRST_WINDOW:
             # After two damaged batches, more damage is probable. Therefore, search many bytes at once.
