@@ -23,6 +23,8 @@ CHECKED_BYTES = 16
 """Smallest size in bytes of a payload whose header `PayloadReader.refused` checks. If a payload is shorter, the
 error message depends on its size.
 """
+_REFUSED = -1
+"""Value that `PayloadReader.read` uses as the codec of a payload that certainly cannot be decompressed."""
 ARENA_BYTES = 768 * 1024
 """Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
 
@@ -105,16 +107,22 @@ class PayloadReader:
             self._errors[codec, magic] = error
         return self._errors[codec, magic]
 
-    def read(self, buffer: Buffer, table: BatchTable, stop_at_errors: bool = False) -> Iterator[Decompressed]:
+    def read(
+        self, buffer: Buffer, table: BatchTable, stop_at_errors: bool = False, ignore_errors: bool = False
+    ) -> Iterator[Decompressed]:
         """Decompress the payloads of the batches in `table`, in order. Each item has about ARENA_BYTES of payloads.
 
-        If `stop_at_errors` is True, an item also ends after a payload that cannot be decompressed.
-        Uncompressed payloads are copied, because one call of the core decodes only batches in the
-        same buffer. The positions in `table` refer to `buffer`.
+        If `stop_at_errors` is True, an item also ends after a payload that cannot be decompressed. If
+        `ignore_errors` is True, the items contain no errors. Uncompressed payloads are copied, because
+        one call of the core decodes only batches in the same buffer. The positions in `table` refer to
+        `buffer`.
         """
         view, arena = byte_view(buffer), self._arena
         codecs = table["attributes"] & CODEC_MASK
         magics, starts, sizes = (table[name].tolist() for name in ("magic", "payload_position", "payload_size"))
+        if ignore_errors:
+            for refused, _ in self.refused(buffer, table):
+                codecs[refused] = _REFUSED
         rows = zip(magics, codecs.tolist(), starts, sizes, strict=True)
         begin = 0
         while begin < len(table):
@@ -127,7 +135,7 @@ class PayloadReader:
             moved = np.empty(len(placed), BATCH_DTYPE)
             moved.view(np.uint8)[:] = table[begin:end].view(np.uint8)
             moved["payload_position"], moved["payload_size"] = np.cumsum(found) - found, lengths
-            yield Decompressed(arena.view[: arena.filled], begin, moved, errors)
+            yield Decompressed(arena.view[: arena.filled], begin, moved, [] if ignore_errors else errors)
             begin = end
 
     def _fill(
@@ -146,18 +154,26 @@ class PayloadReader:
                 payload = view[start : start + size]
                 if codec == CODEC_NONE:
                     arena.append(payload)
+                elif codec == _REFUSED:
+                    size = -1
                 else:
                     try:
                         if magic < MAGIC_V2 and codec >= CODEC_LZ4:
                             payload = _legacy_payload(magic, codec, payload)
                         size = decompress(codec, payload, arena)
                     except KafkaFormatError as error:
-                        errors.append((len(placed), error))
+                        # With their tracebacks, many errors would keep many frames in memory.
+                        errors.append((len(placed), error if stop_at_errors else _without_traceback(error)))
                         size = -1
                 placed.append(size)
                 if arena.filled >= ARENA_BYTES or (stop_at_errors and errors):
                     break
         return placed, errors
+
+
+def _without_traceback(error: KafkaFormatError) -> KafkaFormatError:
+    """Return a copy of an error that has no traceback and no cause."""
+    return type(error)(error.message, error.position, error.base_offset, error.resume)
 
 
 def _legacy_payload(magic: int, codec: int, payload: memoryview) -> memoryview:

@@ -43,7 +43,7 @@ class WrapperReader:
         The positions in `table` refer to `buffer`.
         """
         result = InnerOffsets(*np.empty((3, len(table)), np.int64))
-        for found in self._payloads.read(buffer, table):
+        for found in self._payloads.read(buffer, table, ignore_errors=True):
             rows = slice(found.begin, found.begin + len(found.table))
             core.message_offsets(found.source, found.table, *(values[rows] for values in result))
         return result

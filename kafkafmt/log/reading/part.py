@@ -110,14 +110,15 @@ class Part:
         following = np.append(runs.first, 0 if next_base is None else next_base)[later]
         known = (later < len(runs)) | (next_base is not None)
         inside = ends < extents.end
-        following[inside], known[inside] = self._first_offsets(rows[inside] + 1, ends[inside]), True
+        following[inside], known[inside] = self._first_offsets(rows[inside] + 1, ends[inside], rows), True
         return before, following, known
 
-    def _first_offsets(self, rows: IntArray, positions: IntArray) -> IntArray:
+    def _first_offsets(self, rows: IntArray, positions: IntArray, undecodable: IntArray) -> IntArray:
         """Return the first offsets of the batches at some file positions.
 
         `rows` contains the indexes at which these batches would be in `table`. A batch that is not in
-        `table` is read from the file.
+        `table` is read from the file. `undecodable` contains the indexes of batches that cannot be
+        decoded. Their first offset is the offset in the header.
         """
         table, walker = self.table, self.walker
         held = rows < len(table)
@@ -126,6 +127,7 @@ class Part:
         first[held] = table["base_offset"][rows[held]]
         wrappers = np.flatnonzero(held)
         wrappers = wrappers[(table["count"][rows[wrappers]] < 0) & (table["magic"][rows[wrappers]] < MAGIC_V2)]
+        wrappers = wrappers[~np.isin(rows[wrappers], undecodable)]
         if len(wrappers):
             wrappers = wrappers[np.argsort(positions[wrappers])]
             first[wrappers] = walker.wrappers.first_offsets(self.position, self.buffer, table[rows[wrappers]])
