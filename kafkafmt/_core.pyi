@@ -1669,8 +1669,10 @@ class Record(Generic[BytesT]):
     ) -> None: ...
     def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
-def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
-    """For each message or wrapper message, compute its first and highest offset and its number of messages.
+def message_offsets(
+    buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray, latest: IntArray
+) -> None:
+    """For each message or wrapper message, compute its offsets, its number of messages and its highest timestamp.
 
     Parameters
     ----------
@@ -1678,14 +1680,15 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
         Contains the uncompressed payloads.
     batches : array of BATCH_DTYPE
         One row per message or wrapper message.
-    first, last, count : int64 array
-        Receive the results, one item per row. Offsets of magic 1 are absolute, as in
-        `decode_records`.
+    first, last, count, latest : int64 array
+        Receive the first and the highest offset, the number of messages, and the highest timestamp.
+        There is one item per row. Offsets of magic 1 are absolute, and timestamps take the
+        timestamp type into account, as in `decode_records`.
 
     Notes
     -----
-    If the messages of a row are corrupted, or if the row's magic is not 0 or 1, its count is -1 and
-    both offsets are the row's `base_offset`. If the offsets of the messages do not increase,
+    If the messages of a row are corrupted, or if the row's magic is not 0 or 1, its count and its
+    timestamp are -1, and both offsets are the row's `base_offset`. If the offsets of the messages do not increase,
     `first` is 2**63 - 1 and `last` is -2**63.
 
     The function runs without the GIL.

@@ -271,7 +271,18 @@ cdef inline bint offsets_rise(const uint8_t* p, int64_t count) noexcept nogil:
     return True
 
 
-def message_offsets(buffer, batches, first, last, count):
+cdef inline int64_t latest_time(const uint8_t* p, const Batch* batch, int64_t count) noexcept nogil:
+    """Return the highest timestamp of the `count` valid messages at `p`, as `decode_records` returns it."""
+    cdef int64_t i, latest = INT64_MIN
+    if batch.magic == MAGIC_V0 or legacy_timestamp_type(batch) == LOG_APPEND_TIME:
+        return NO_TIMESTAMP if batch.magic == MAGIC_V0 else batch.max_timestamp
+    for i in range(count):
+        latest = max(latest, int64_at(p + LEGACY_TIMESTAMP_AT))
+        p += ENTRY_OVERHEAD + <Py_ssize_t>int32_at(p + LENGTH_AT)
+    return latest
+
+
+def message_offsets(buffer, batches, first, last, count, latest):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(batches), i
@@ -279,11 +290,13 @@ def message_offsets(buffer, batches, first, last, count):
     cdef int64_t* firsts = <int64_t*>required(arrays.take(first, n, 8))
     cdef int64_t* lasts = <int64_t*>required(arrays.take(last, n, 8))
     cdef int64_t* counts = <int64_t*>required(arrays.take(count, n, 8))
+    cdef int64_t* times = <int64_t*>required(arrays.take(latest, n, 8))
     cdef int64_t added, highest
     cdef Fault fault
     with nogil:
         for i in range(n):
             counts[i] = -1
+            times[i] = NO_TIMESTAMP
             firsts[i] = lasts[i] = rows[i].base_offset
             if rows[i].magic < MAGIC_V0 or rows[i].magic > MAGIC_V1 or rows[i].payload_position < 0 or rows[i].payload_size < 0 or \
                     rows[i].payload_position > source.size or rows[i].payload_size > source.size - rows[i].payload_position:
@@ -293,5 +306,6 @@ def message_offsets(buffer, batches, first, last, count):
                 continue
             firsts[i] = <int64_t>(<uint64_t>added + <uint64_t>int64_at(source.data + rows[i].payload_position))
             lasts[i] = <int64_t>(<uint64_t>added + <uint64_t>highest)
+            times[i] = latest_time(source.data + rows[i].payload_position, &rows[i], counts[i])
             if not offsets_rise(source.data + rows[i].payload_position, counts[i]):
                 firsts[i], lasts[i] = INT64_MAX, INT64_MIN

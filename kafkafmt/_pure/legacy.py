@@ -129,13 +129,15 @@ class MessageSet:
         return count, self.base_offset - last
 
 
-def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
+def message_offsets(
+    buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray, latest: IntArray
+) -> None:
     view = view_of(buffer)
-    if min(map(len, (first, last, count))) < len(batches):
+    if min(map(len, (first, last, count, latest))) < len(batches):
         raise ValueError(f"an array of at least {len(batches)} items is needed")
     for i, row in enumerate(batches):
         first[i] = last[i] = row["base_offset"]
-        count[i] = -1
+        count[i] = latest[i] = -1
         start, size = int(row["payload_position"]), int(row["payload_size"])
         if not 0 <= row["magic"] <= MAGIC_V1 or start < 0 or size < 0 or start + size > len(view):
             continue
@@ -144,12 +146,14 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
             found, added = messages.check(view)
         except StructureError:
             continue
-        offsets, p = [], messages.start
+        offsets, times, p = [], [], messages.start
         while p < messages.end:
             message = messages.read(view, p)
             offsets.append(message.offset)
+            times.append(message.timestamp)
             p = message.next
-        first[i], last[i], count[i] = _wrapped(added + offsets[0]), _wrapped(added + max(offsets)), found
+        first[i], last[i] = _wrapped(added + offsets[0]), _wrapped(added + max(offsets))
+        count[i], latest[i] = found, max(times)
         if any(b <= a for a, b in itertools.pairwise(offsets)):
             first[i], last[i] = MAX_OFFSET, MIN_OFFSET
 

@@ -1,4 +1,4 @@
-"""Read the offsets of the messages inside wrapper messages (formats 0 and 1).
+"""Read the offsets and timestamps of the messages inside wrapper messages (formats 0 and 1).
 
 The offset field of a wrapper message contains the offset of its last inner message. The CRC of the
 wrapper message does not cover this field, so the field can be wrong even if the CRC matches.
@@ -16,8 +16,8 @@ from ..types import BatchTable, Buffer, IntArray
 from .payloads import PayloadReader
 
 
-class InnerOffsets(NamedTuple):
-    """Offsets and counts of inner messages, as arrays with one element per wrapper message.
+class InnerMessages(NamedTuple):
+    """Offsets, counts and timestamps of inner messages, as arrays with one element per wrapper message.
 
     If the inner offsets of a wrapper message do not increase, its `first` and `last` describe an
     empty range: 2**63 - 1 and -2**63.
@@ -29,20 +29,22 @@ class InnerOffsets(NamedTuple):
     """Highest inner offset, or the value of the offset field if the wrapper message cannot be read."""
     count: IntArray  # type: ignore[assignment]  # hides tuple.count
     """Number of inner messages, or -1 if the wrapper message cannot be read."""
+    latest: IntArray
+    """Highest timestamp of the inner messages, or -1 if the wrapper message cannot be read."""
 
 
 class WrapperReader:
-    """Reads the offsets inside wrapper messages. Only one thread can use a reader at a time."""
+    """Reads the offsets and timestamps inside wrapper messages. Only one thread can use a reader at a time."""
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         self._payloads = PayloadReader(max_batch_bytes)
 
-    def offsets(self, buffer: Buffer, table: BatchTable) -> InnerOffsets:
-        """Return the inner offsets of each wrapper message in `table`.
+    def read(self, buffer: Buffer, table: BatchTable) -> InnerMessages:
+        """Describe the inner messages of each wrapper message in `table`.
 
         The positions in `table` refer to `buffer`.
         """
-        result = InnerOffsets(*np.empty((3, len(table)), np.int64))
+        result = InnerMessages(*np.empty((4, len(table)), np.int64))
         for found in self._payloads.read(buffer, table, ignore_errors=True):
             rows = slice(found.begin, found.begin + len(found.table))
             core.message_offsets(found.source, found.table, *(values[rows] for values in result))

@@ -106,6 +106,22 @@ def test_log_append_time_of_a_wrapper_overrides_timestamps(core: ModuleType) -> 
     assert [r[1:3] for r in rows] == [(5, 0), (6, 0)]
 
 
+@pytest.mark.parametrize("attributes", [1, 9])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_offsets_describe_the_records(core: ModuleType, magic: int, attributes: int) -> None:
+    inner = b"".join(message(magic, None, b"v", offset=i, timestamp=t) for i, t in enumerate((50, 70, 60)))
+    bad = mutate(inner, len(inner) - 1, b"w")
+    for data, expected in ((inner, [0, 2, 3, 0]), (bad, [2, 2, -1, -1])):
+        table = inner_table(core, wrap(magic, data, 2, timestamp=65, attributes=attributes), data)
+        found = np.empty((4, 1), np.int64)
+        core.message_offsets(data, table, *found)
+        rows, _ = decode(core, data, table)
+        if rows:
+            expected[3] = max(r[1] for r in rows)
+        assert found[:, 0].tolist() == expected
+        assert bool(rows) == (data is inner)
+
+
 def test_wrapper_is_decoded_in_chunks_and_ranges(core: ModuleType) -> None:
     inner = b"".join(message(1, b"k", b"v%d" % i, offset=i) for i in range(25))
     table = inner_table(core, wrap(1, inner, 124), inner)

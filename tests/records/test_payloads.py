@@ -73,7 +73,7 @@ def test_errors_are_reported_between_the_records_of_other_batches() -> None:
 def test_inner_offsets_are_unknown_if_a_wrapper_cannot_be_decompressed() -> None:
     data, table, bad = mixed()
     wrappers = table[(table["count"] < 0) & (table["magic"] < 2)]
-    found = WrapperReader().offsets(data, wrappers)
+    found = WrapperReader().read(data, wrappers)
     assert found.last.tolist() == wrappers["base_offset"].tolist()
     unknown = np.isin(wrappers["base_offset"], table["base_offset"][bad])
     assert found.count.tolist() == np.where(unknown, -1, 2).tolist()

@@ -14,7 +14,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...text import offset_range
-from ...types import BATCH_DTYPE, RecordColumns
+from ...types import BATCH_DTYPE, BatchTable, RecordColumns
 from ..format.file_view import FileView
 from ..reading.damage_callbacks import BatchDamage, OnDamage
 from ..reading.damaged_spans import DamageColumns, by_position
@@ -31,7 +31,6 @@ from ..reading.rows import Joined, Rows
 from ..reading.segment_tables import Scratch
 from ..reading.transactions import Doubts
 from .audit import PartitionAudit
-from .audit_timestamps import TimestampAudit
 from .reports import PartitionReport, VerifyReport
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
 from .verify_pass import VerifyPass
@@ -161,15 +160,15 @@ def verify_partition(
         complete, audited = first_pass.is_complete(plan), False
         if plan.first_offset is not None:
             if shallow:
-                records += _count_headers(log, plan, low, deep)
+                records += _count_headers(log, plan, low, deep, first_pass)
             elif complete:
                 records += first_pass.records
             elif audit is not None and low <= plan.first_offset:
                 audited = True
                 see = partial(_add_to_audit, audit, segment)
-                records += _count_records(log, plan, low, deep, first_pass.times, see)
+                records += _count_records(log, plan, low, deep, first_pass, see)
             else:
-                records += _count_records(log, plan, low, deep, first_pass.times)
+                records += _count_records(log, plan, low, deep, first_pass)
         damaged.append((segment.name, by_position([plan.damaged, *deep.found.parts])))
         if audit:
             if not complete and not audited and plan.first_offset is not None:
@@ -247,24 +246,38 @@ def _count_records(
     plan: SegmentPlan,
     low: int,
     deep: BatchDamage,
-    times: TimestampAudit | None = None,
+    first_pass: VerifyPass,
     see: Callable[[Part], None] | None = None,
 ) -> int:
     """Decode the records of a segment, and return the number of readable data records.
 
-    Records at offsets below `low` are not counted. `times` gets the batches if a timestamp is after
-    the maximum timestamp of its batch. `see` is called with each group of batches that is read.
+    Records at offsets below `low` are not counted. Wrapper messages that `first_pass` has
+    decompressed are not decompressed again. If a timestamp is after the maximum timestamp of its
+    batch, `first_pass.times` gets the batches, unless the check is shallow. `see` is called with
+    each group of batches that is read.
     """
+    counted = 0
+
+    def select(part: Part, table: BatchTable) -> BatchTable:
+        nonlocal counted
+        if see is not None:
+            see(part)
+        if part.plan.segment.name != plan.segment.name:
+            return table
+        records, others = first_pass.count_wrappers(part.position, part.buffer, table)
+        counted += records
+        return others
+
     interval = OffsetInterval(max(low, plan.first_offset or 0), plan.next_offset or 0)
     columns = RecordColumns(COUNTED_ROWS, ("offset", "timestamp"))
-    total = sum(c.columns.rows for c in log.chunks(columns, interval, on_damage=deep, see=see))
-    if times is not None and columns.late_times:
+    total = sum(c.columns.rows for c in log.chunks(columns, interval, on_damage=deep, select=select))
+    if first_pass.audit is not None and columns.late_times:
         for part in log.parts(interval.low, interval.high, lambda _: None):
-            times.add(part.position, part.buffer, part.table)
-    return total
+            first_pass.times.add(part.position, part.buffer, part.table)
+    return total + counted
 
 
-def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage) -> int:
+def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, first_pass: VerifyPass) -> int:
     """Count the data records of a segment from the offset `low` onwards.
 
     The number is computed from the batch headers. Only the batch that contains `low` is decoded. A
@@ -273,7 +286,7 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDa
     """
     runs = RunColumns.of(plan.extents)
     if (runs.records == UNKNOWN_COUNT).any():
-        return _count_records(log, plan, low, deep)
+        return _count_records(log, plan, low, deep, first_pass)
     total = int(runs.records[runs.first >= low].sum())
     for i in np.flatnonzero((runs.first < low) & (runs.last >= low)).tolist():
         total += count_from(log, plan.extents[i], low, deep)[0]

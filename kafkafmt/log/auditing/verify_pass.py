@@ -17,11 +17,13 @@ from ...records import RecordReader
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, last_offset
 from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.events import Events
+from ..reading.known_wrappers import KnownWrappers, wrappers_of
 from ..reading.part_builder import TABLE_ROWS
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
+from ..reading.segment_tables import TableReader
 from ..reading.transaction_walk import TransactionWalk, settle
 from .audit import PartitionAudit
 from .audit_timestamps import TimestampAudit
@@ -91,8 +93,11 @@ class VerifyPass:
         self._end, self._walked = 0, 0
         self._transactional = self._gap_checked = False
         self._readable = True
+        self._known: KnownWrappers | None = None
 
-    def see(self, position: int, buffer: Buffer, rows: BatchTable, found: BatchSummary) -> None:
+    def see(
+        self, position: int, buffer: Buffer, rows: BatchTable, found: BatchSummary, segment_reader: TableReader
+    ) -> None:
         """Process the headers of valid batches. Call this for the batches of a segment in file order.
 
         Parameters
@@ -105,11 +110,18 @@ class VerifyPass:
             The batch headers, with positions in `buffer`.
         found : BatchSummary
             A summary of the batch headers.
+        segment_reader : TableReader
+            Reader of the segment's file.
         """
         self._batches += len(rows)
         has_control = bool(found.attributes & CONTROL_BIT)
         # `compress` copies each row as a whole. `rows[mask]` takes three times as long, because it copies each field.
         data = rows.compress((rows["attributes"] & CONTROL_BIT) == 0) if has_control else rows
+        if found.wrappers:
+            self._known = segment_reader.wrappers
+            if self.audit is not None:
+                counted, data = self.count_wrappers(position, buffer, data)
+                self.records += counted
         if self.audit is not None and self._readable and len(data):
             self._read_records(position, buffer, data)
         # Read the markers now, because later calls do not have this buffer.
@@ -134,6 +146,23 @@ class VerifyPass:
         late, self._reader.columns.late_times = self._reader.columns.late_times, False
         if late and self._readable:
             self.times.add(position, buffer, data)
+
+    def count_wrappers(self, position: int, buffer: Buffer, rows: BatchTable) -> tuple[int, BatchTable]:
+        """Count the records of wrapper messages of the current segment, without decompressing them again.
+
+        Return the number of records, and the headers of all other batches, which must be decoded. They
+        include wrapper messages that cannot be decompressed, that have records below the log start
+        offset, or that have a record after their maximum timestamp. For the parameters, see `see`.
+        """
+        at = wrappers_of(rows)
+        if self._known is None or not len(at):
+            return 0, rows
+        inner = self._known.inner(position, buffer, rows[at])
+        counted = (self.log.log_start_offset <= inner.first) & (inner.first <= inner.last) & (inner.count >= 0)
+        counted &= inner.latest <= rows["max_timestamp"][at]
+        others = np.ones(len(rows), bool)
+        others[at[counted]] = False
+        return int(inner.count[counted].sum()), rows.compress(others)
 
     def _flush(self, transactions: bool = True) -> None:
         """Process the batches that `see` has collected.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...types import BatchSummary, BatchTable, IntArray
+from ...types import BatchTable, IntArray
 from ..format.file_view import FileView
 from ..format.files import list_directory
 from ..format.names import base_offset_of, file_name
@@ -129,7 +129,7 @@ class Copies:
             return chosen
         originals = self._originals(chosen)
 
-        def see(start: int, buffer: Any, table: BatchTable, summary: BatchSummary) -> None:
+        def see(start: int, _: Any, table: BatchTable, *__: Any) -> None:
             originals.add(start, table)
 
         try:

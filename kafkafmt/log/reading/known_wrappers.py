@@ -1,35 +1,36 @@
-"""Remember the inner offsets of the wrapper messages in a file, because the file can be read several times."""
+"""Remember the offsets and timestamps inside the wrapper messages of a file, because the file can be read several times."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...constants import MAGIC_V2
-from ...records.wrappers import InnerOffsets, WrapperReader
+from ...records.wrappers import InnerMessages, WrapperReader
 from ...types import BatchTable, Buffer, IntArray
 
+COLUMNS = 1 + len(InnerMessages._fields)
 MOST_WRAPPERS = 1 << 20
-"""Largest number of wrapper messages whose offsets are remembered. They take 32 MiB."""
+"""Largest number of wrapper messages that are remembered. They take 40 MiB."""
 
 
 class KnownWrappers:
-    """Reads and remembers the inner offsets of the wrapper messages in one file.
+    """Reads and remembers the inner offsets and timestamps of the wrapper messages in one file.
 
     `max_batch_bytes` is the largest size of one wrapper message, in bytes after decompression.
     """
 
     def __init__(self, max_batch_bytes: int) -> None:
         self._reader = WrapperReader(max_batch_bytes)
-        self._rows = np.empty((0, 4), np.int64)
+        self._rows = np.empty((0, COLUMNS), np.int64)
         self._count = 0
 
     @property
     def _known(self) -> IntArray:
-        """One row for each wrapper message, in file order: file position, first and highest inner offset, and count."""
+        """One row for each wrapper message, in file order: file position, and the items of `InnerMessages`."""
         return self._rows[: self._count]
 
-    def offsets(self, start: int, buffer: Buffer, wrappers: BatchTable) -> InnerOffsets:
-        """Return the inner offsets of wrapper messages. Only those that are not known yet are decompressed.
+    def inner(self, start: int, buffer: Buffer, wrappers: BatchTable) -> InnerMessages:
+        """Describe the inner messages of wrapper messages. Only those that are not known yet are decompressed.
 
         The positions in `wrappers` refer to `buffer`, which begins at the file position `start`.
         """
@@ -38,19 +39,19 @@ class KnownWrappers:
         new = np.ones(len(positions), bool)
         inside = at < len(known)
         new[inside] = known[at[inside], 0] != positions[inside]
-        found = np.empty((len(positions), 3), np.int64)
+        found = np.empty((len(positions), COLUMNS - 1), np.int64)
         found[~new] = known[at[~new], 1:]
         if new.any():
-            found[new] = np.stack(self._reader.offsets(buffer, wrappers[new]), axis=1)
+            found[new] = np.stack(self._reader.read(buffer, wrappers[new]), axis=1)
             self._add(np.column_stack((positions[new], found[new])))
-        return InnerOffsets(*found.T)
+        return InnerMessages(*found.T)
 
     def _add(self, rows: IntArray) -> None:
         if self._count + len(rows) > MOST_WRAPPERS:
             self._count = 0
         n, end = self._count, self._count + len(rows)
         if end > len(self._rows):
-            larger = np.empty((2 * end, 4), np.int64)
+            larger = np.empty((2 * end, COLUMNS), np.int64)
             larger[:n] = self._known
             self._rows = larger
         self._rows[n:end] = rows
@@ -64,7 +65,7 @@ class KnownWrappers:
         The positions in the result are relative to `start`.
         """
         first, stop = np.searchsorted(self._known[:, 0], (start, end))
-        inner = self._known[first:stop].copy()
+        inner = self._known[first:stop, :4].copy()
         inner[:, 0] -= start
         return inner
 
@@ -76,7 +77,7 @@ class KnownWrappers:
         firsts = table["base_offset"].copy()
         wrappers = wrappers_of(table)
         if len(wrappers):
-            firsts[wrappers] = self.offsets(start, buffer, table[wrappers]).first
+            firsts[wrappers] = self.inner(start, buffer, table[wrappers]).first
         return firsts
 
 

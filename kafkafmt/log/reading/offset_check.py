@@ -34,7 +34,7 @@ def split_at_wrong_offsets(
     bads = [(at, _negative_delta(table[at], start)) for at in np.flatnonzero(table["last_offset_delta"] < 0).tolist()]
     if len(wrappers):
         firsts = firsts.copy()
-        inner = known.offsets(start, buffer, table[wrappers])
+        inner = known.inner(start, buffer, table[wrappers])
         firsts[wrappers] = inner.first
         wrong = np.flatnonzero((inner.last != table["base_offset"][wrappers]) | (inner.first > inner.last))
         for i, at in zip(wrong.tolist(), wrappers[wrong].tolist(), strict=True):

@@ -14,7 +14,7 @@ from ...errors import KafkaFormatError
 from ...records import Chunk, RecordReader
 from ...records.batch_errors import BatchErrors
 from ...text import quantity
-from ...types import COLUMNS, RecordColumns
+from ...types import COLUMNS, BatchTable, RecordColumns
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from ..format.unreadable import named
@@ -355,7 +355,7 @@ class PartitionLog(PlannedLog):
         on_damage: OnDamage | None = None,
         past_open: bool = False,
         capacity: int = 16384,
-        see: Callable[[Part], None] | None = None,
+        select: Callable[[Part, BatchTable], BatchTable] | None = None,
     ) -> Iterator[Chunk]:
         """Yield the selected records as decoded columns, in offset order.
 
@@ -376,8 +376,9 @@ class PartitionLog(PlannedLog):
             open or aborted transactions. Kafka's coordinators read their topics in this way.
         capacity : int, default 16384
             Largest number of records in one yielded `Chunk`.
-        see : callable, optional
-            Called with each `Part` before its records are decoded.
+        select : callable, optional
+            Called with each `Part` and its selected batches before their records are decoded. Returns
+            the batches to decode.
         """
         if interval is None:
             interval = OffsetInterval(self.log_start_offset)
@@ -392,13 +393,13 @@ class PartitionLog(PlannedLog):
             names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes
         )
         for part in self.parts(low, interval.damage_high, on_damage, grouped=True):
-            if see is not None:
-                see(part)
             table = part.table
             if not interval.control and core.summarize_batches(table).attributes & CONTROL_BIT:
                 table = table[(table["attributes"] & CONTROL_BIT) == 0]
             if transactions is not None:
                 table = transactions.committed(table)
+            if select is not None:
+                table = select(part, table)
             errors = BatchErrors()
 
             def refuse(row: Any, error: KafkaFormatError, part: Part = part, errors: BatchErrors = errors) -> None:

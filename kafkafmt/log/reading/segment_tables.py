@@ -268,5 +268,5 @@ class TableReader:
         size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
         entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
         if core.scan_batches(entry, row).count and row["magic"][0] < MAGIC_V2 and row["count"][0] < 0:
-            return int(self.wrappers.offsets(position, entry, row).first[0])
+            return int(self.wrappers.inner(position, entry, row).first[0])
         return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)

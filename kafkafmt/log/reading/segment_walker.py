@@ -39,9 +39,9 @@ from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_COLUMNS, SPAN_R
 SMALL_SEGMENT = 128 << 10
 """Size in bytes. A segment of at most this size is scanned with one native call if possible."""
 
-See = Callable[[int, Any, BatchTable, BatchSummary], None]
+See = Callable[[int, Any, BatchTable, BatchSummary, TableReader], None]
 """Function that is called with valid batches: file position of a buffer, the buffer, the headers of the batches in
-it, and a summary of the headers.
+it, a summary of the headers, and the reader of the file.
 """
 
 
@@ -96,7 +96,7 @@ class Walker(TableReader):
             return small
         self.search.restart()
         capacity = len(self._table)
-        pending, seen = PartBuilder(self.stats, capacity, self.run_bytes, cut_gaps, cut_at), _Seen(see, capacity)
+        pending, seen = PartBuilder(self.stats, capacity, self.run_bytes, cut_gaps, cut_at), _Seen(self, see, capacity)
         self._before_read = seen.show
         position, expected = 0, self.base_offset
         last: int | None = self.base_offset - 1
@@ -177,7 +177,7 @@ class Walker(TableReader):
         found = core.summarize_batches(rows)
         self.stats.add(n, found)
         if see is not None:
-            see(0, self._buffer, rows, found)
+            see(0, self._buffer, rows, found, self)
         return parts_of_scan(rows, spans, cut_gaps)
 
     def _in_buffer(self, position: int) -> bool:
@@ -258,7 +258,8 @@ class Walker(TableReader):
 class _Seen:
     """Collects the valid batches in one buffer, and passes them to the function `see` in one call."""
 
-    def __init__(self, see: See | None, rows: int) -> None:
+    def __init__(self, reader: TableReader, see: See | None, rows: int) -> None:
+        self._reader = reader
         self._see = see
         self._rows = np.empty(rows if see else 0, BATCH_DTYPE)
         self._count = 0
@@ -279,7 +280,7 @@ class _Seen:
     def show(self) -> None:
         if self._see is not None and self._count:
             rows = self._rows[: self._count]
-            self._see(self._start, self._buffer, rows, core.summarize_batches(rows))
+            self._see(self._start, self._buffer, rows, core.summarize_batches(rows), self._reader)
         self._count = 0
 
 

@@ -60,7 +60,7 @@ def test_small_segment_has_the_same_plan_as_in_steps(
         if in_steps:
             monkeypatch.setattr(Walker, "_small", lambda *_: None)
 
-        def see(position: int, buffer: Any, rows: Any, _: object, seen: list[tuple[int, bytes]] = seen) -> None:
+        def see(position: int, buffer: Any, rows: Any, *_: object, seen: list[tuple[int, bytes]] = seen) -> None:
             starts = (rows["position"] + position).tolist()
             batches = (bytes(buffer[a : a + n]) for a, n in zip(rows["position"], rows["size"], strict=True))
             seen.extend(zip(starts, batches, strict=True))
