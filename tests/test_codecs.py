@@ -446,3 +446,24 @@ def test_snappy_is_decompressed_without_cramjam(monkeypatch: pytest.MonkeyPatch)
         unpack(SNAPPY, b"\x05abc")
     with pytest.raises(TooLargeError):
         unpack(SNAPPY, build.xerial(TEXT), 1000)
+
+
+def test_small_gzip_data_has_the_same_result_as_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If isal is installed, it decompresses large data, and zlib decompresses small data."""
+    rng = random.Random(1)
+    payloads = [b"", gzip.compress(b"a") * 2, gzip.compress(b"a") + b"ignored", gzip.compress(b"a" * 400)]
+    for _ in range(400):
+        mutated = bytearray(gzip.compress(rng.randbytes(rng.randrange(100)) + bytes(rng.randrange(100))))
+        mutated[rng.randrange(len(mutated))] ^= 1 << rng.randrange(8)
+        payloads.append(bytes(mutated[: rng.choice([len(mutated), rng.randrange(len(mutated))])]))
+    results: list[list[Any]] = []
+    for small in (0, 256):
+        monkeypatch.setattr(codecs, "SMALL_GZIP", small)
+        results.append([])
+        for payload in payloads:
+            try:
+                results[-1].append(unpack(GZIP, payload, 300))
+            except KafkaFormatError as error:
+                results[-1].append((type(error), error.message))
+    assert results[0] == results[1]
+    assert results[0][1:3] == [b"aa", b"a"]
