@@ -20,6 +20,7 @@ from ..log.reading.plan import SegmentPlan, plan_segment
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import Transactions
 from ..spark.hosts import host_name, with_host
+from ..spark.source.same_log import lacks_batches
 from ..spark.source.splits import Split
 from ..text import quantity
 from .tasks import BundleResult, Manifest
@@ -44,7 +45,7 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> TaskPlan | str:
     The driver then checks whether retention has removed the file.
 
     Raise an OSError with the name of this host in two cases: the segment file is missing although
-    retention cannot have removed it, or the file is smaller than on the driver.
+    retention cannot have removed it, or the file lacks batches that exist on the driver.
     """
     (segment,) = directory.segments
     try:
@@ -53,7 +54,7 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> TaskPlan | str:
         except FileNotFoundError:
             check_retention(directory, segment)
             return host_name()
-        if plan.size < segment.size:
+        if plan.size < segment.size and lacks_batches(plan, directory):
             raise unavailable(
                 segment, f"the file has {plan.size} bytes on this host, but {segment.size} bytes on the driver"
             )
@@ -77,14 +78,15 @@ def _damage_crc(plan: SegmentPlan) -> int | None:
 def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transactions:
     """Find the transactions of a partition by reading all its segments.
 
-    If a segment file is missing, or smaller than on the driver, raise an OSError that names this
-    host. The missing bytes could contain the end of a transaction.
+    If a segment file is missing, or lacks batches that exist on the driver, raise an OSError that
+    names this host. The missing batches could contain the end of a transaction.
     """
     try:
-        found = PartitionLog(directory, limits).transactions
+        log = PartitionLog(directory, limits)
+        found = log.transactions
         for segment in directory.segments:
             size = content_size(segment.place)
-            if size is not None and size < segment.size:
+            if size is not None and size < segment.size and lacks_batches(log.plan(segment), directory):
                 raise unavailable(
                     segment, f"the file has {size} bytes on this host, but {segment.size} bytes on the driver"
                 )

@@ -13,7 +13,7 @@ from pathlib import Path
 import blind
 import pytest
 from blind import VIEWS, segments_of
-from building import GZIP, batch, compress, message, record
+from building import GZIP, batch, compress, message, record, split
 from exporting import RunExport, expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
 from pyspark import cloudpickle
@@ -22,7 +22,7 @@ from standalone import can_unshare, standalone_cluster, without
 import kafkafmt
 from kafkafmt.exporting import TaskOSError
 from kafkafmt.exporting.bundles import Bundle
-from kafkafmt.exporting.delivered import check_damage, check_missing, plan_in_task, transactions_in_task
+from kafkafmt.exporting.delivered import TaskPlan, check_damage, check_missing, plan_in_task, transactions_in_task
 from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
@@ -60,6 +60,18 @@ def test_task_that_finds_transactions_raises_if_a_segment_is_truncated(folder: P
     VIEWS["shorten one"](folder)
     with pytest.raises(UnavailableSegmentError, match=r"bytes on this host, but \d+ bytes on the driver"):
         transactions_in_task(directory, LIMITS)
+
+
+def test_tasks_accept_a_segment_that_the_log_cleaner_has_replaced(folder: Path) -> None:
+    (folder.parent / "cleaner-offset-checkpoint").write_text(f"0\n1\n{TOPIC} 0 9\n")
+    (directory,) = pickle.loads(pickle.dumps(discover([folder.parent]).partitions))
+    path = segments_of(folder)[1]
+    first, *_ = split(path.read_bytes())
+    assert len(first) < path.stat().st_size
+    path.with_suffix(".cleaned").write_bytes(first)
+    path.with_suffix(".cleaned").replace(path)
+    assert transactions_in_task(directory, LIMITS).doubts == []
+    assert isinstance(plan_in_task(alone(directory, directory.segments[1]), LIMITS), TaskPlan)
 
 
 def test_driver_raises_if_it_still_sees_a_segment_missing_in_a_task(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from blind import VIEWS, segments_of
+from building import split
 from golden_cases import case
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
@@ -86,6 +88,94 @@ def test_task_raises_if_the_bytes_with_the_marker_are_missing(
     segment.write_bytes(segment.read_bytes()[:kept])
     for partition in partitions[:2]:
         with pytest.raises(UnavailableSegmentError, match=r" \d+ bytes on this host, but \d+ bytes on the driver"):
+            list(reader.read(partition))
+
+
+def log_with_a_damaged_header(root: Path) -> list[Path]:
+    """Write segments with four batches each, and return them. The first and the fifth batch are a transaction.
+
+    The header of the second batch is damaged. Therefore, the task of the first batch must read all
+    segments to find the marker.
+    """
+    with LogDirectory(root, segment_bytes=4096, index_interval_bytes=1) as directory:
+        writer = directory.writer("t", 0)
+        for i in range(2):
+            writer.append([(b"k", bytes(900))], producer_id=7, producer_epoch=0, base_sequence=i, transactional=True)
+            for _ in range(3):
+                writer.append([(b"k", bytes(900))])
+        writer.end_transaction(7, 0, commit=True)
+        for _ in range(8):
+            writer.append([(b"k", bytes(900))])
+    segments = segments_of(root / "t-0")
+    data = bytearray(segments[0].read_bytes())
+    data[len(split(bytes(data))[0]) + 16] = 9  # the magic
+    segments[0].write_bytes(data)
+    return segments
+
+
+def replaced(path: Path, data: bytes) -> None:
+    """Replace a file as the log cleaner does."""
+    path.with_suffix(".cleaned").write_bytes(data)
+    path.with_suffix(".cleaned").replace(path)
+
+
+@pytest.mark.parametrize("kept", [0, 2, 3])
+def test_task_continues_if_the_log_cleaner_has_replaced_a_later_segment(tmp_path: Path, kept: int) -> None:
+    """Only one of four batches of the later segment is left."""
+    segments = log_with_a_damaged_header(tmp_path)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    reader, partitions = plan(tmp_path, splitBytes=1, **{"kafka.isolation.level": "read_committed"})
+    expected = [sum(b.num_rows for b in reader.read(p)) for p in partitions[:4]]
+    assert sum(expected) >= 2
+    cleaned = segments[-2]
+    batches = split(cleaned.read_bytes())
+    assert len(batches) == 4
+    replaced(cleaned, batches[kept])
+    assert [sum(b.num_rows for b in reader.read(p)) for p in partitions[:4]] == expected
+    # The same files in another directory can be an incomplete copy, unless no offset is missing at the end.
+    (tmp_path / "t-0").rename(tmp_path / "moved")
+    shutil.copytree(tmp_path / "moved", tmp_path / "t-0")
+    if kept == 3:
+        assert [sum(b.num_rows for b in reader.read(p)) for p in partitions[:4]] == expected
+    else:
+        with pytest.raises(UnavailableSegmentError, match=r"the later segments have \d+ bytes on this host, but \d+"):
+            list(reader.read(partitions[0]))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("value", [bytes(900), b"x" * 900], ids=["zeros", "text"])
+def test_task_continues_if_a_broker_has_removed_preallocated_space(tmp_path: Path, level: str, value: bytes) -> None:
+    """A broker with `preallocate` removes the unused space of the active segment when it starts the next segment."""
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t", 0)
+        for _ in range(5):
+            writer.append([(b"k", value)])
+    (segment,) = segments_of(tmp_path / "t-0")
+    size = segment.stat().st_size
+    os.truncate(segment, 10 * size)
+    reader, partitions = plan(tmp_path, splitBytes=1, **{"kafka.isolation.level": level})
+    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 5
+    os.truncate(segment, size)
+    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 5
+
+
+def recreate(folder: Path, topic_id: str) -> None:
+    """Delete a partition and create it again with the same batches and another topic id."""
+    folder.rename(folder.with_name("deleted"))
+    shutil.copytree(folder.with_name("deleted"), folder)
+    (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_task_raises_if_the_topic_was_created_again(folder: Path, level: str) -> None:
+    reader, partitions = plan(folder.parent, splitBytes=1, **{"kafka.isolation.level": level})
+    own = (folder / "partition.metadata").read_text().split()[-1]
+    recreate(folder, own)  # a copy with the same id is the same log
+    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 200
+    shutil.rmtree(folder.with_name("deleted"))
+    recreate(folder, "AAAAAAAAAAAAAAAAAAAAAQ")
+    for partition in partitions:
+        with pytest.raises(UnavailableSegmentError, match=r"the topic was deleted and created again.*\(on host"):
             list(reader.read(partition))
 
 

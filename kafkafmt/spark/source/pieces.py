@@ -20,6 +20,7 @@ from ...paths import Location
 from ...records import Chunk
 from ...types import RecordColumns
 from ..hosts import with_host
+from .same_log import check_topic_id, lacks_batches
 
 
 class WholePartitions:
@@ -31,7 +32,7 @@ class WholePartitions:
 
     def __init__(self) -> None:
         self._listed: dict[Location, PartitionDir] = {}
-        self._transactions: dict[Location, Transactions] = {}
+        self._logs: dict[Location, PartitionLog] = {}
 
     def listed(self, directory: PartitionDir) -> PartitionDir | None:
         """Return the most recent listing of a partition directory, as a `PartitionDir` with its segments.
@@ -44,25 +45,26 @@ class WholePartitions:
         """List a partition directory, and return a `PartitionDir` with the segments that it now contains."""
         whole = directory
         for found in discover([directory.path]).partitions:
-            whole = replace(directory, segments=found.segments)
+            whole = replace(directory, segments=found.segments, cleaned=directory.cleaned or found.cleaned)
         self._listed[directory.path] = whole
         return whole
 
     def has_read(self, directory: PartitionDir) -> bool:
         """Return whether the whole partition was already read to find its transactions."""
-        return directory.path in self._transactions
+        return directory.path in self._logs
 
-    def transactions_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> Transactions:
-        """Return the transactions of a partition, which is read completely when this method is first called.
+    def log_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> PartitionLog:
+        """Return the log of a partition, which is read completely when this method is first called.
 
-        The numbers of bytes and read operations are added to `log.bytes_read` and `log.reads`.
+        Its transactions are then known. The numbers of bytes and read operations are added to
+        `log.bytes_read` and `log.reads`.
         """
         if not self.has_read(directory):
-            whole = PartitionLog(directory, limits)
-            self._transactions[directory.path] = whole.transactions
+            whole = self._logs[directory.path] = PartitionLog(directory, limits)
+            _ = whole.transactions
             log.bytes_read += whole.bytes_read
             log.reads += whole.reads
-        return self._transactions[directory.path]
+        return self._logs[directory.path]
 
 
 @dataclass
@@ -81,6 +83,8 @@ class Piece:
     """Range of bytes to read, if the segment has not been checked yet."""
     later_bytes: int = 0
     """Total size of the later segments on the driver. 0 if the task does not have to find transactions."""
+    topic_id: str | None = None
+    """Topic id on the driver. None if it is not known."""
 
     @property
     def segment(self) -> SegmentFile:
@@ -164,7 +168,8 @@ class Piece:
         ------
         OSError
             The segment file is missing although retention has not removed it, or it differs from
-            the file on the driver. The message names this host.
+            the file on the driver, or the topic was deleted and created again. The message names this
+            host.
         UnconfirmedError
             `confirmed_only` is True, and the byte range cannot be read in one pass, or the whole
             partition must be read to find the transactions.
@@ -191,6 +196,7 @@ class Piece:
             report(found)
 
         try:
+            check_topic_id(self.directory, self.topic_id)
             if self.interval.committed:
                 log.transactions = (
                     replace(self.transactions)
@@ -202,6 +208,7 @@ class Piece:
                 report(log.transactions)
                 log.on_unconfirmed = widen
             yield from log.chunks(columns, self.interval, on_damage=on_damage)
+            check_topic_id(self.directory, self.topic_id)
         except OSError as error:
             raise with_host(error) from error
         if on_end is not None:
@@ -244,8 +251,8 @@ class Piece:
             return found
         if confirmed_only:
             raise UnconfirmedError(self.segment.name)
-        self._check_later_bytes(directory)
-        whole = partitions.transactions_of(directory, limits, log)
+        self._check_sizes(partitions.log_of(directory, limits, log))
+        whole = partitions.log_of(directory, limits, log).transactions
         if whole.last_stable_offset < end:  # without this error, the later records would be omitted silently
             raise unavailable(
                 self.segment,
@@ -256,26 +263,26 @@ class Piece:
         found.doubts = whole.within(self.first_offset, min(self.last_offset + 1, end) - 1).doubts
         return found
 
-    def _check_later_bytes(self, directory: PartitionDir) -> None:
-        """Raise an OSError if this segment or the later segments in `directory` are smaller than on the driver.
+    def _check_sizes(self, log: PartitionLog) -> None:
+        """Raise an OSError if this or a later segment of `log` lacks batches that exist on the driver.
 
-        The missing bytes could contain the transaction markers of this part of the segment. Without
-        the error, its records would be omitted, as if the markers were damaged. No error is raised
-        if retention has removed this segment.
+        The missing batches could be the transaction markers of this part of the segment. Without the
+        error, its records would be omitted, as if the markers were damaged. No error is raised if
+        retention has removed this segment.
         """
-        names = [segment.name for segment in directory.segments]
+        names = [segment.name for segment in log.segments]
         if self.segment.name not in names:
             return
-        own, *later = directory.segments[names.index(self.segment.name) :]
+        own, *later = log.segments[names.index(self.segment.name) :]
         for what, found, expected in (
             ("the file has", plain_bytes([own]), plain_bytes([self.segment])),
             ("the later segments have", plain_bytes(later), self.later_bytes),
         ):
-            if found < expected:
+            if found < expected and any(lacks_batches(log.plan(s), log.directory) for s in (own, *later)):
                 raise unavailable(
                     self.segment,
                     f"{what} {found} bytes on this host, but {expected} bytes on the driver: this host sees other "
-                    "files, or a broker compacted the log",
+                    "files, or a broker truncated the log",
                 )
 
     def _outcomes(

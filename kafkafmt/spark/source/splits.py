@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from ...log import PartitionDir, PartitionLog, SegmentFile
 from ...log.format.file_view import FileView
-from ...log.reading.index_ranges import Stretch, border_near, stretch_of
+from ...log.format.preallocated import end_of_content, start_of_last_hole
+from ...log.reading.index_ranges import Stretch, border_near, last_border, stretch_of
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import Transactions
+from ...paths import UrlPath
 from .pieces import Piece, plain_bytes
 
 SPLIT_BYTES = 64 << 20
@@ -75,12 +77,13 @@ def cut_splits(
         truncated. Without this error, the segment would be skipped, because its size is 0.
     """
     directory = log.directory
+    topic_id = directory.read_topic_id()
     transactions, interval = _committed_part(log, interval)
     later = _later_bytes(directory) if interval.committed and transactions is None else {}
     splits: list[Split] = []
     left = 0
     for segment in segments:
-        rest = stretch_of(segment, interval.low, interval.damage_high)
+        rest = _without_hole(segment, stretch_of(segment, interval.low, interval.damage_high))
         if not segment.size:
             _check_exists(log, segment)
         while rest.size:
@@ -94,11 +97,32 @@ def cut_splits(
             base, last = segment.base_offset or 0, taken.end.upto
             own = None if transactions is None else transactions.within(base, last)
             splits[-1].pieces.append(
-                Piece(alone(directory, segment), None, interval, own, taken, later.get(segment.name, 0))
+                Piece(alone(directory, segment), None, interval, own, taken, later.get(segment.name, 0), topic_id)
             )
             left -= taken.size
             rest = Stretch(border, rest.end)
     return splits
+
+
+def _without_hole(segment: SegmentFile, stretch: Stretch) -> Stretch:
+    """Return a byte range without the preallocated space at the end of the last segment.
+
+    A broker removes this space when it starts a new segment, possibly before a task reads the segment.
+    If the index contains a batch in this space, data is missing there, and the result is `stretch`.
+    This is also the result if no byte differs from zero.
+    """
+    if not segment.last or stretch.end.indexed or isinstance(segment.place, UrlPath):
+        return stretch
+    try:
+        with FileView(segment.place) as view:
+            if start_of_last_hole(view) >= stretch.end.position:
+                return stretch
+            end = end_of_content(view)
+    except OSError:  # tasks report the error
+        return stretch
+    last = last_border(segment)
+    start = max(stretch.start.position, 0 if last is None else last.position)
+    return replace(stretch, end=replace(stretch.end, position=end)) if start < end < stretch.end.position else stretch
 
 
 def _check_exists(log: PartitionLog, segment: SegmentFile) -> None:
@@ -133,6 +157,7 @@ def make_splits(
         Size of a split, in bytes.
     """
     directory = log.directory
+    topic_id = directory.read_topic_id()
     transactions, interval = _committed_part(log, interval)
     later = _later_bytes(directory) if interval.committed and transactions is None else {}
     splits: list[Split] = []
@@ -150,7 +175,7 @@ def make_splits(
             first, last = taken[0].first_offset, max(e.last_offset for e in taken)
             own = None if transactions is None else transactions.within(first, last)
             piece = Piece(
-                alone(directory, plan.segment), part, interval, own, later_bytes=later.get(plan.segment.name, 0)
+                alone(directory, plan.segment), part, interval, own, None, later.get(plan.segment.name, 0), topic_id
             )
             splits[-1].pieces.append(piece)
     return splits
