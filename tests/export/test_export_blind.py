@@ -205,7 +205,7 @@ def test_export_fails_if_a_task_delivers_fewer_or_more_records(
 
         with pytest.raises(
             OSError,
-            match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + difference} records, but 200 ",
+            match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + difference} records, but the plan contains 200",
         ):
             run_export([folder.parent], write=write_with_wrong_count)
         assert leftovers(tmp_path) == []
