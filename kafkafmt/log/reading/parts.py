@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import MAGIC_V2, MIN_OFFSET
+from ...constants import FAULTS, MAGIC_V2, MIN_OFFSET
 from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
-from ...records.batch_errors import OTHER, ErrorColumns, fault_message
+from ...records.batch_errors import NOT_COMPRESSED, OTHER, ErrorColumns, fault_message
 from ...records.reader import offset_range_message
 from ...text import offset_range, quantity
 from ...types import IntArray
@@ -311,9 +311,11 @@ class BadColumns:
         magic, crc, stored = self._rows[2:5, : self._count][:, start:stop]
         # The messages for batches of format 2 have the same form. Formatting them together takes half the time.
         alike, text = magic == MAGIC_V2, magic == TEXT_PROBLEM
-        others = ~(alike | text)
+        fault = (magic == RECORDS_PROBLEM) & (stored == NOT_COMPRESSED)
+        others = ~(alike | text | fault)
         found = np.empty(len(magic), object)
         found[alike] = list(map(_CRC32C_MESSAGE, crc[alike].tolist(), stored[alike].tolist()))
+        found[fault] = np.array(FAULTS, object)[crc[fault]]
         found[text] = [self.texts[i][1] for i in crc[text].tolist()]
         found[others] = list(map(problem_message, *(column[others].tolist() for column in (magic, crc, stored))))
         messages: list[str] = found.tolist()
