@@ -145,6 +145,11 @@ class Part:
         )
 
 
+def _count_first(mask: npt.NDArray[np.bool_]) -> int:
+    """Return the number of items before the first item that is False."""
+    return len(mask) if mask.all() else int(np.argmin(mask))
+
+
 class GroupReader:
     """Reads several small ranges of valid batches in one read call if these ranges are close together in the file.
 
@@ -171,16 +176,21 @@ class GroupReader:
         """
         columns = self._columns[k : k + TABLE_ROWS]
         # The ranges are sorted by offset. In the file, a range with higher offsets can be before range `k`.
-        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)
+        lowest = max(int(columns[0, 0]) - SMALL_EXTENT, 0)
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
             return None
-        got = self._walker.view.read_into(self._buffer, position)
-        near &= (columns[:, 0] >= position) & (columns[:, 1] <= position + got)
+        near &= (columns[:, 0] >= lowest) & (columns[:, 1] <= lowest + len(self._buffer))
         if self._damage_before is not None:
             near &= self._damage_before[k : k + len(near)] == self._damage_before[k]
-        columns = columns[: len(near) if near.all() else int(np.argmin(near))].copy()
+        columns = columns[: _count_first(near)].copy()
+        if not len(columns):  # the file was truncated after it was checked
+            return None
+        position = int(columns[:, 0].min())
         columns[:, :2] -= position
+        # Read only the bytes of these ranges, because ranges that are out of place divide a file into many small groups.
+        got = self._walker.view.read_into(self._buffer[: int(columns[:, 1].max())], position)
+        columns = columns[: _count_first(columns[:, 1] <= got)]
         n, count = core.scan_extents(self._buffer, self._rows, columns)
         if not n:
             return None

@@ -97,3 +97,13 @@ def test_copy_of_a_wrapper_message_is_found(tmp_path: Path, magic: int) -> None:
     log = write(tmp_path, (0, [parts[0], parts[1], parts[0], parts[1], parts[2]]), (12, [parts[1], parts[3]]))
     assert problems(log) == {"duplicate_batch": 3}
     assert delivered(log) == list(range(16))
+
+
+def test_batches_far_out_of_place_are_read_without_the_bytes_between_them(tmp_path: Path) -> None:
+    """A plan reads the segment twice. Each batch is then read once more."""
+    parts = [simple_batch([b"value" * 8], i) for i in range(4000)]
+    for i in range(0, 1900, 40):
+        parts[i], parts[i + 2000] = parts[i + 2000], parts[i]
+    log = write(tmp_path, (0, parts))
+    assert delivered(log) == list(range(4000))
+    assert log.bytes_read <= 3.1 * sum(map(len, parts))
