@@ -23,7 +23,7 @@ from ..._backend import core
 from ...constants import LOG_APPEND_TIME_BIT, MAGIC_V0, MAGIC_V2
 from ...records import RecordReader, build_batch, iter_batches
 from ...records.rebuilt_header import with_header_of
-from ...types import BATCH_DTYPE, IntArray
+from ...types import BATCH_DTYPE, IntArray, distinct
 from ..format.file_view import FileView
 from .merge_replica import Headers, Replica
 
@@ -114,13 +114,13 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
 def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Headers:
     """Choose whole or partial batches from overlapping batches, so that each record is chosen exactly once."""
     first, last = int(rows["first"].min()), int(rows["last"].max())
-    for replica in np.unique(rows["replica"]).tolist():
+    for replica in distinct(rows["replica"]).tolist():
         own: Headers = rows[rows["replica"] == replica]
         adjacent = bool((own["first"][1:] == own["last"][:-1] + 1).all())
         if adjacent and int(own["count"].sum()) == last - first + 1 == int(own["last"][-1] - own["first"][0]) + 1:
             return own
     records = [offsets(row) for row in rows]
-    union = np.unique(np.concatenate(records))
+    union = distinct(np.concatenate(records))
     picked: list[Headers] = []
     active: list[int] = []
     at, following, end = 0, 0, first - 1

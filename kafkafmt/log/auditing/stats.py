@@ -12,7 +12,7 @@ from ...constants import CODEC_MASK, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, NO_EN
 from ...extras import install_line
 from ...records import RecordReader
 from ...records.batch_errors import BatchErrors
-from ...types import BatchTable, Buffer, IntArray, last_offsets
+from ...types import BatchTable, Buffer, IntArray, distinct, last_offsets
 from ..format.file_view import FileView
 from ..reading.header_tables import header_tables
 from ..reading.header_walk import UnclearHeadersError, read_batch
@@ -263,7 +263,7 @@ class _PartitionReader:
             table = part.table[last_offsets(part.table) >= self._low]
             counts.add_batches(table, self._records_of(table, part))
             data = table[(table["attributes"] & CONTROL_BIT) == 0]
-            for codec in np.unique(table["attributes"] & CODEC_MASK).tolist():
+            for codec in distinct(table["attributes"] & CODEC_MASK).tolist():
                 self._read_batches(reader, part, data[(data["attributes"] & CODEC_MASK) == codec], codec)
         run.advance(sum(sizes.values()))
 

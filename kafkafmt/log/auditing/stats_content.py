@@ -16,7 +16,7 @@ from ...constants import (
     TRANSACTIONAL_BIT,
 )
 from ...text import decode_header_key
-from ...types import BatchTable, Buffer, IntArray, RecordColumns
+from ...types import BatchTable, Buffer, IntArray, RecordColumns, distinct
 from ..reading.segment_stats import total
 from .key_counts import KeyCounter
 from .stats_counts import MOST_BUCKETS, RateCounts, SizeCounts
@@ -83,7 +83,7 @@ class ContentCounts:
         """
         attributes = table["attributes"]
         codecs = attributes & CODEC_MASK
-        for codec in np.unique(codecs).tolist():
+        for codec in distinct(codecs).tolist():
             rows = codecs == codec
             self._add_codec(codec, table[rows], records[rows])
         self._transactional += int(np.count_nonzero(attributes & TRANSACTIONAL_BIT))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._backend import core
-from ...types import Buffer, IntArray, LengthArray, byte_view
+from ...types import Buffer, IntArray, LengthArray, byte_view, distinct
 from .required_bytes import find_sequence, required_sets
 
 FEW = 8
@@ -140,7 +140,7 @@ class BytePattern:
         first, last = int(starts[0]), int(ends[-1])
         at = find_sequence(np.frombuffer(view, np.uint8)[first:last], self._required) + first
         spans = np.searchsorted(starts, at, "right") - 1
-        return np.unique(spans[at + len(self._required) <= ends[spans]])
+        return distinct(spans[at + len(self._required) <= ends[spans]])
 
     def _each(self, view: memoryview, starts: list[int], ends: list[int]) -> IntArray:
         search = self.pattern.search

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...types import BatchTable, IntArray
+from ...types import BatchTable, IntArray, distinct
 from ..format.file_view import FileView
 from ..format.files import list_directory
 from ..format.names import base_offset_of, file_name
@@ -96,7 +96,7 @@ class Copies:
         chosen[chosen] = (ranges.batches[where] > 1) | ((ranges.end - ranges.position)[where] == self._size[chosen])
         if not chosen.any():
             return chosen
-        originals, candidates = self._originals(chosen), ranges.at(np.unique(around[chosen]))
+        originals, candidates = self._originals(chosen), ranges.at(distinct(around[chosen]))
         for found in batches_of(self._walker, candidates.at(np.argsort(candidates.position, kind="stable"))):
             originals.add(found.start, found.table)
         return self._identical(chosen, originals.position, self._walker.view)

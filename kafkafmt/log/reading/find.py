@@ -13,7 +13,7 @@ import numpy as np
 
 from ...records import Chunk
 from ...text import decode_header_key
-from ...types import COLUMNS, Buffer, IntArray, LengthArray, RecordColumns, byte_view
+from ...types import COLUMNS, Buffer, IntArray, LengthArray, RecordColumns, byte_view, distinct
 from .byte_pattern import BytePattern, find_spans
 from .json_path import JsonEquals
 
@@ -53,7 +53,7 @@ class HeaderEquals:
                 found = found[value_sizes < 0]
             else:
                 found = found[find_spans(source, values, value_sizes, self.value, True)]
-        return np.unique(_rows_of_headers(columns)[found])
+        return distinct(_rows_of_headers(columns)[found])
 
 
 @dataclass(frozen=True)

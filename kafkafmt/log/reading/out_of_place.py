@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...text import offset_range
-from ...types import IntArray
+from ...types import IntArray, distinct
 from .batches_of_ranges import batches_of
 from .copies import Copies
 from .models import Finding
@@ -238,7 +238,7 @@ def _divided(walker: Walker, runs: RunColumns, others: IntArray) -> _Rejected:
     pieces, origins = [], []
     for found in batches_of(walker, runs.at(others)):
         firsts = walker.wrappers.first_offsets(found.start, found.buffer, found.table)
-        single, _, _ = columns_of(found.table, firsts, False, np.unique(firsts))
+        single, _, _ = columns_of(found.table, firsts, False, distinct(firsts))
         single.position += found.start
         single.end += found.start
         pieces.append(single)

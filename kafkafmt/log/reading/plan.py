@@ -28,7 +28,7 @@ from ...constants import (
 )
 from ...errors import ChecksumError, TruncatedError
 from ...text import quantity
-from ...types import IntArray, last_offsets
+from ...types import IntArray, distinct, last_offsets
 from ..format.file_view import FileView
 from ..format.preallocated import occupied
 from ..format.unreadable import named, overlapping
@@ -153,7 +153,7 @@ def _plan(
     # The last batch of the range may have a wrong last offset delta, so it becomes a separate range.
     crossing = np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last))
     cuts += _cuts(walker, runs.at(crossing), following[crossing])
-    cut_at = np.unique(np.concatenate(cuts))
+    cut_at = distinct(np.concatenate(cuts))
     parts = walker.walk(cut_gaps=True, cut_at=cut_at)
     return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
 

@@ -18,7 +18,7 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError
 from ...text import offset_range
-from ...types import BatchTable, IntArray
+from ...types import BatchTable, IntArray, distinct
 from ..format.producers import Aborted
 from .rows import Rows
 
@@ -215,7 +215,7 @@ class Transactions:
         """Remove batches of aborted and open transactions from an array of batch headers."""
         keep = np.ones(len(table), bool)
         inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
-        for producer_id in np.unique(table["producer_id"][inside]).tolist():
+        for producer_id in distinct(table["producer_id"][inside]).tolist():
             rows = inside[table["producer_id"][inside] == producer_id]
             base = table["base_offset"][rows]
             spans = _between(self.aborted.get(producer_id, []), int(base.min()), int(base.max()))

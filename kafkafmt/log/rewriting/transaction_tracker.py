@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...constants import CONTROL_BIT, DELETE_HORIZON_BIT, NO_PRODUCER_ID, TRANSACTIONAL_BIT
-from ...types import BatchTable, IntArray, last_offsets
+from ...types import BatchTable, IntArray, distinct, last_offsets
 from ..reading.transactions import Transactions
 
 
@@ -67,7 +67,7 @@ class TransactionTracker:
         found = np.zeros(len(table), bool)
         inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
         ids = table["producer_id"][inside]
-        for producer_id in np.unique(ids).tolist():
+        for producer_id in distinct(ids).tolist():
             if producer_id not in self._aborted:
                 continue
             firsts, lasts = self._aborted[producer_id]

@@ -35,6 +35,7 @@ from ...log.writing.atomic_append import all_or_nothing
 from ...paths import full_disk_named
 from ...records import BatchBuilder, Partitioner, columns_of
 from ...times import now_millis
+from ...types import distinct
 from .write_options import Key, WriteOptions
 
 LOCK_SECONDS = 20.0
@@ -108,7 +109,7 @@ class Stage:
         number. Rows with a null key are assigned to the partitions in turn.
         """
         numbers = self._numbers(topic, rows)
-        found = np.unique(numbers)
+        found = distinct(numbers)
         for number in found.tolist():
             yield number, rows if len(found) == 1 else rows.filter(pa.array(numbers == number))
 
