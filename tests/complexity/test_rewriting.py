@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import TRANSACTIONAL, batch, record
+from building import TRANSACTIONAL, batch, mutate, record
 
 import kafkafmt
 
@@ -64,6 +64,19 @@ def test_rewrite_grows_linearly_with_batches(tmp_path: Path) -> None:
         return rewrite(tmp_path, [(0, data)], compact=True)
 
     grows_linearly(100, work)
+
+
+@pytest.mark.parametrize("changes", [{}, {"drop_keys": "k"}], ids=["copy", "drop"])
+def test_rewrite_handles_batches_between_damage_together(changes: dict[str, Any], tmp_path: Path) -> None:
+    """The number of lines that the modules of `rewrite` execute does not depend on the number of batches."""
+
+    def work(n: int) -> int:
+        parts = [keyed(2 * i, b"k%d" % i) for i in range(2 * n)]
+        data = b"".join(mutate(part, len(part) - 1, b"\xee") if i % 2 else part for i, part in enumerate(parts))
+        return rewrite(tmp_path, [(0, data)], on_error="skip", **changes)["kafkafmt.log.rewriting.rewrite_partition"]
+
+    work(10)
+    assert work(110) - work(10) < 100
 
 
 def test_reading_grows_linearly_with_emptied_segments_in_an_open_transaction(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ from ..reading.parts import RunColumns
 from ..writing.index_builder import read_through
 from .changed_copy import ChangedCopy
 from .filtered_batch import BatchFilter
-from .rewrite_partition import Kept, OpenSegment, tables_of
+from .rewrite_partition import Kept, OpenSegment
+from .source_tables import tables_of
 
 
 @dataclass(frozen=True)

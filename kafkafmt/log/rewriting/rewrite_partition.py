@@ -7,7 +7,6 @@ for compaction also the latest offset of each key. Finally, the log is copied.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -38,6 +37,7 @@ from .changed_copy import ChangedCopy
 from .filtered_batch import BatchFilter, empty_batch
 from .latest_offsets import LatestOffsets
 from .record_rules import RecordRules
+from .source_tables import tables_of
 from .transaction_tracker import LastBatches, TransactionTracker
 
 Kept = list[tuple[SegmentFile, IntArray]]
@@ -163,19 +163,6 @@ def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
             kept[i] = segment, spans_of(pieces)
             damaged += found
     return damaged
-
-
-def tables_of(view: FileView, segment: SegmentFile, spans: IntArray, limit: int) -> Iterator[tuple[Any, BatchTable]]:
-    """Read the given byte ranges of a segment. Yield buffers, each with a table of its batches.
-
-    Raise OSError if a batch is no longer valid, because the file has changed.
-    """
-    walker = Walker(view, segment.base_offset or 0, limit)
-    for start, end in spans.tolist():
-        for _, buffer, table, error in walker.tables(start, end):
-            if error is not None:
-                raise OSError(errno.EIO, f"the file changed while it was rewritten ({error})", str(segment.path))
-            yield buffer, table
 
 
 def _survey(log: PartitionLog, kept: Kept, changes: Changes) -> Survey:
