@@ -24,6 +24,7 @@ from ..log.reading.find import Conditions, HeaderEquals, matching
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
 from ..log.reading.json_path import JsonEquals
+from ..log.reading.models import damage_text
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..log.reading.selection import select_partitions
@@ -333,9 +334,11 @@ class _Printer:
         self._skips = on_error == "skip"
 
     def on_damage(self, log: PartitionLog) -> OnDamage | None:
+        path = str(log.directory.path)
+
         def skip(damage: Damage) -> None:
             self.damaged = True
-            tell(f"skipped: {DamagedLogError(damage, str(log.directory.path)).message}")
+            tell(f"skipped: {damage_text(damage, path)}")
 
         return skip if self._skips else None
 

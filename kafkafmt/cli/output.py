@@ -6,11 +6,11 @@ import base64
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from textwrap import fill
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -41,12 +41,12 @@ def _wrapped(line: str, terminal: bool, indent: int) -> str:
 
 def tell(message: str) -> None:
     """Print a message on stderr, and wrap it if stderr is a terminal."""
-    click.echo(_wrapped(f"kafkafmt: {message}", sys.stderr.isatty(), 0), err=True)
+    _print(sys.stderr, _wrapped(f"kafkafmt: {message}", sys.stderr.isatty(), 0))
 
 
 def show(line: str) -> None:
     """Print a line on stdout, with control characters escaped."""
-    click.echo(plain(line))
+    _print(sys.stdout, plain(line))
 
 
 def say(line: str, indent: int = LABEL_WIDTH) -> None:
@@ -55,7 +55,21 @@ def say(line: str, indent: int = LABEL_WIDTH) -> None:
     If a line is wrapped, the continuation lines are indented by `indent` characters, so that they
     are aligned with the text after the label.
     """
-    click.echo(_wrapped(line, sys.stdout.isatty(), indent))
+    _print(sys.stdout, _wrapped(line, sys.stdout.isatty(), indent))
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines on stdout like `say`. Many lines are written together, so this is faster than calling `say` for each."""
+    terminal = sys.stdout.isatty()
+    for line in lines:
+        sys.stdout.write(_wrapped(line, terminal, LABEL_WIDTH) + "\n")
+    sys.stdout.flush()
+
+
+def _print(stream: TextIO, line: str) -> None:
+    """Print a line at once. `click.echo` takes four times as long, and commands print a line for each damaged batch."""
+    stream.write(line + "\n")
+    stream.flush()
 
 
 def write_bytes(data: bytes) -> None:

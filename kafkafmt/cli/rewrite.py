@@ -14,7 +14,7 @@ from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
 from .new_directory import new_directory
 from .options import TIME_FORMS, Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, progress_bar, say, show, show_table, tell
+from .output import EXIT_DAMAGE, progress_bar, say_lines, show, show_table, tell
 
 
 @click.command(
@@ -143,8 +143,7 @@ def _show(report: RewriteReport) -> None:
     ]
     show_table(names, rows, right=names[1:])
     for p in report.partitions:
-        for damage in p.damaged:
-            say(f"skipped  {p.topic}-{p.partition}: {damage.message}; {damage.lost}")
+        say_lines(f"skipped  {p.topic}-{p.partition}: {damage.message}; {damage.lost}" for damage in p.damaged)
     kept, dropped = (
         sum(p.records_out for p in report.partitions),
         sum(p.records_in - p.records_out for p in report.partitions),

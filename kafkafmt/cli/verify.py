@@ -13,7 +13,7 @@ from ..log.reading.choice import PartitionNotFoundError
 from ..text import counted, encode_json, quantity
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
-from .output import NOTHING_MISSING, may_be_lost, progress_bar, say, show, tell
+from .output import NOTHING_MISSING, may_be_lost, progress_bar, say, say_lines, show, tell
 
 SPANS_SHOWN = 10
 """The summary lists at most this number of lost offset ranges per partition."""
@@ -143,11 +143,11 @@ def show_spans(partitions: Sequence[PartitionReport]) -> None:
     """Print one line for each damaged byte range and for each finding."""
     for p in partitions:
         name = f"{p.topic}-{p.partition}"
-        for d in p.damaged:
-            where = f"{name} {d.file} at {d.position}, {quantity(d.length, 'byte')}"
-            say(f"DAMAGE   {where}: {d.message}; {may_be_lost(d)}")
-        for f in p.findings:
-            say(f"finding  {name} {f.file}: {f.message} [{f.code}]")
+        say_lines(
+            f"DAMAGE   {name} {d.file} at {d.position}, {quantity(d.length, 'byte')}: {d.message}; {may_be_lost(d)}"
+            for d in p.damaged
+        )
+        say_lines(f"finding  {name} {f.file}: {f.message} [{f.code}]" for f in p.findings)
     if any(p.damaged or p.findings for p in partitions):
         click.echo()
 

@@ -73,6 +73,11 @@ class Finding:
     message: str
 
 
+def damage_text(damage: Damage, path: str) -> str:
+    """Return a message that contains the file, the problem and the lost offsets. `path` is the partition directory."""
+    return f"{path}/{damage.file}: {damage.message}; {damage.lost}"
+
+
 class DamagedLogError(KafkaFormatError):
     """Raised if a log is damaged and the reader was not asked to skip damage (``on_error="skip"``).
 
@@ -92,7 +97,7 @@ class DamagedLogError(KafkaFormatError):
     path: str
 
     def __init__(self, damage: Damage, path: str) -> None:
-        super().__init__(f"{path}/{damage.file}: {damage.message}; {damage.lost}", damage.position)
+        super().__init__(damage_text(damage, path), damage.position)
         self.damage, self.path = damage, path
         self.resume: int = damage.position + damage.length
         self.code: str = damage.code
