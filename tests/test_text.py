@@ -1,13 +1,16 @@
-"""Check header keys, which are decoded as in Java 17, and the text of numbers and offset ranges.
+"""Check header keys, which are decoded as in Java 17, the text of numbers and offset ranges, and indented JSON.
 
 Java's `new String(bytes, UTF_8)` printed the table.
 """
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from kafkafmt.text import counted, decode_header_key, offset_range, quantity
+from kafkafmt.text import counted, decode_header_key, encode_indented_json, offset_range, quantity
 
 X = "\ufffd"
 
@@ -77,3 +80,23 @@ def test_counted_things_are_singular_or_plural() -> None:
     found = [counted(n, thing) for thing in ("record", "batch") for n in (0, 1, 2000)]
     assert found == ["0 records", "1 record", "2,000 records", "0 batches", "1 batch", "2,000 batches"]
     assert [quantity(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2000 entries"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        1.5,
+        [],
+        {},
+        [{}, []],
+        {"a": 1, "b": [1, 2, "x"], "c": {"d": None, "e": [{"f": '\n"ü', "g": True}, {}]}},
+        [[1, [2, {"a": []}]], "text, with: separators", {"a b": {"c": [False]}}],
+    ],
+)
+def test_indented_json_equals_that_of_the_json_module(value: Any) -> None:
+    assert encode_indented_json(value) == json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def test_indented_json_escapes_invisible_characters() -> None:
+    assert encode_indented_json({"\u202e": ["\x7f", []]}) == '{\n "\\u202e": [\n  "\\u007f",\n  []\n ]\n}'

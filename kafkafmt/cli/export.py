@@ -334,20 +334,20 @@ def show(report: ExportReport) -> None:
 
 def damage_lines(report: ExportReport) -> list[str]:
     """Return a line for each damaged byte range, but at most MOST_LINES lines."""
-    lines = []
+    lines: list[str] = []
     for p in report.partitions:
-        for d in p.quarantined.damaged:
+        for d in p.quarantined.damaged[: MOST_LINES - len(lines)]:
             where = f"{d.file} at {d.position}, {quantity(d.length, 'byte')}"
             lines.append(f"DAMAGE  {p.topic}-{p.partition}: {may_be_lost(d)} ({where}: {d.message})")
-    return _first(lines, "damaged spans")
+    return _first(lines, sum(len(p.quarantined.damaged) for p in report.partitions), "damaged spans")
 
 
 def doubt_lines(report: ExportReport) -> list[str]:
     """Return at most MOST_LINES lines, one for each transaction with an unknown outcome."""
     lines = [f"DOUBT   {p.topic}-{p.partition}: {d.message}" for p in report.partitions for d in p.in_doubt]
-    return _first(lines, "transactions")
+    return _first(lines, len(lines), "transactions")
 
 
-def _first(lines: list[str], what: str) -> list[str]:
-    more = len(lines) - MOST_LINES
+def _first(lines: list[str], count: int, what: str) -> list[str]:
+    more = count - MOST_LINES
     return [*lines[:MOST_LINES], f"… and {more} more {what}; the report lists all of them"] if more > 0 else lines

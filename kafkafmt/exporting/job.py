@@ -31,7 +31,7 @@ from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import TransactionInDoubtError, Transactions
 from ..paths import full_disk_named
 from ..spark.source.splits import SPLIT_BYTES, Split, alone, cut_splits, stable_part
-from ..text import counted, json_encoder
+from ..text import counted, encode_indented_json
 from ..text import size as size_text
 from .bucket_output import output_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
@@ -183,7 +183,7 @@ class Export:
                 seconds=(planned - clock, exported - planned, committed - exported),
                 steps=self._steps,
             )
-            output.publish(json_encoder(indent=1)(report.to_dict()) + "\n")
+            output.publish(encode_indented_json(report.to_dict()) + "\n")
         return report
 
     def _resumed(self) -> EarlierRuns:
@@ -320,9 +320,10 @@ class Export:
 
     def _check_damage(self, works: Works) -> None:
         """Raise DamagedLogError if damage was found and `on_error` is "fail"."""
-        damaged = [(work, d) for work in works for d in work.damaged]
-        if damaged and self.options.on_error == "fail":
-            raise DamagedLogError(damaged[0][1], str(damaged[0][0].log.directory.path))
+        if self.options.on_error == "fail":
+            for work in works:
+                if work.damaged:
+                    raise DamagedLogError(work.damaged[0], str(work.log.directory.path))
 
     def _check_transactions(self, works: Iterable[Work]) -> None:
         """Report the transactions that "read_committed" omits because their outcome is not known.

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from ..constants import MAX_OFFSET
 from ..log import Damage, PartitionDir
 from ..log.format.file_view import FileView
 from ..log.format.unreadable import overlapping
+from ..log.reading.damaged_spans import DamageColumns
 from ..log.reading.offset_interval import OffsetInterval
 from ..log.reading.plan import SegmentPlan
 from .options import ExportOptions
@@ -23,6 +24,9 @@ MAX_SPAN_BYTES = 16 << 20
 
 For a longer damaged byte range, the row contains only the first bytes, and a message states this.
 """
+
+BLOCK_BYTES = 1 << 16
+"""Number of bytes that are read at once. A block usually contains several damaged byte ranges."""
 
 GROUP_ROWS = 4096
 """Largest number of rows in a row group. A row group for each row would need 25 KB of memory per row."""
@@ -43,13 +47,18 @@ SCHEMA = pa.schema(
 )
 
 
+Row = tuple[Any, ...]
+"""The values of one row, in the order of `SCHEMA`."""
+
+
 def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> Iterator[Damage]:
     """For each segment in `plans`, yield the damage that may have destroyed offsets in `interval`."""
     for plan in plans:
-        for damage in sorted(plan.damaged, key=lambda d: d.position):
-            first, last = damage.first_offset or 0, MAX_OFFSET if damage.last_offset is None else damage.last_offset
-            if first < interval.damage_high and max(first, last) >= interval.low:
-                yield damage
+        found = DamageColumns.of(plan.damaged)
+        chosen = (found.first < interval.damage_high) & (np.maximum(found.first, found.last) >= interval.low)
+        order = np.argsort(found.position, kind="stable")
+        damaged = list(plan.damaged)
+        yield from (damaged[i] for i in order[chosen[order]].tolist())
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
@@ -84,42 +93,61 @@ def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], 
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
     with open_writer(sink, SCHEMA, options.compression, options.compression_level) as writer:
         for rows in _row_groups(_rows(ordered)):
-            size += sum(len(row["bytes"] or b"") for row in rows)
-            # `from_pylist` and `empty_table` import pandas, even if there are no rows.
-            writer.write_table(pa.Table.from_pylist(rows, SCHEMA) if rows else pa.Table.from_batches([], SCHEMA))
+            size += sum(len(row[-1] or b"") for row in rows)
+            columns = zip(*rows, strict=True) if rows else [[]] * len(SCHEMA)
+            arrays = [pa.array(column, type) for column, type in zip(columns, SCHEMA.types, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA))
     return size
 
 
-def _row_groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _row_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Divide rows into row groups. There is at least one group, which can be empty."""
-    group: list[dict[str, Any]] = []
+    group: list[Row] = []
     size = 0
     for row in rows:
         group.append(row)
-        size += len(row["bytes"] or b"")
+        size += len(row[-1] or b"")
         if len(group) == GROUP_ROWS or size >= MAX_SPAN_BYTES:
             yield group
             group, size = [], 0
     yield group
 
 
-def _rows(damaged: Iterable[tuple[PartitionDir, Damage]]) -> Iterator[dict[str, Any]]:
+def _rows(damaged: Iterable[tuple[PartitionDir, Damage]]) -> Iterator[Row]:
     """Yield the row of each damaged byte range. Each file is opened once."""
     for _, items in itertools.groupby(damaged, lambda item: (item[0].key, item[1].file)):
-        view: FileView | OSError | None = None
+        file: _DamagedFile | OSError | None = None
         try:
             for directory, damage in items:
-                if view is None:
-                    view = _opened(directory, damage)
-                yield _row(directory, damage, view)
+                if file is None:
+                    file = _opened(directory, damage)
+                yield _row(directory, damage, file)
         finally:
-            if isinstance(view, FileView):
-                view.close()
+            if isinstance(file, _DamagedFile):
+                file.view.close()
 
 
-def _opened(directory: PartitionDir, damage: Damage) -> FileView | OSError:
+class _DamagedFile:
+    """Reads damaged byte ranges of a file, in the order of their positions. Small ranges are read together."""
+
+    def __init__(self, view: FileView) -> None:
+        self.view = view
+        self._at = 0
+        self._block = b""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return the `size` bytes that start at `position`. The result is shorter if the file ends first."""
+        at = position - self._at
+        if not 0 <= at <= len(self._block) - size:
+            if size >= BLOCK_BYTES or self.view.unreadable:
+                return self.view.read(position, size)
+            self._at, self._block, at = position, self.view.read(position, BLOCK_BYTES), 0
+        return self._block[at : at + size]
+
+
+def _opened(directory: PartitionDir, damage: Damage) -> _DamagedFile | OSError:
     try:
-        return FileView(directory.path / damage.file, fill_unreadable=True)
+        return _DamagedFile(FileView(directory.path / damage.file, fill_unreadable=True))
     except OSError as error:
         return error
 
@@ -133,28 +161,19 @@ def _with_zeros(data: bytes, spans: list[tuple[int, int]]) -> bytes:
     return bytes(changed)
 
 
-def _row(directory: PartitionDir, damage: Damage, view: FileView | OSError) -> dict[str, Any]:
+def _row(directory: PartitionDir, damage: Damage, file: _DamagedFile | OSError) -> Row:
     message, data = damage.message, None
     try:
-        if isinstance(view, OSError):
-            raise view
-        data = view.read(damage.position, min(damage.length, MAX_SPAN_BYTES))
-        if inside := overlapping(view.unreadable, damage.position, damage.position + len(data)):
+        if isinstance(file, OSError):
+            raise file
+        data = file.read(damage.position, min(damage.length, MAX_SPAN_BYTES))
+        if inside := overlapping(file.view.unreadable, damage.position, damage.position + len(data)):
             data = _with_zeros(data, [(start - damage.position, end - damage.position) for start, end in inside])
             message += " (the stored bytes contain zeros instead of the bytes that the disk cannot read)"
     except OSError as error:
         message += f" (the damaged bytes could not be stored: {error.strerror})"
     if data is not None and damage.length > len(data):
         message += f" (only the first {len(data)} of {damage.length} damaged bytes were stored)"
-    return {
-        "topic": directory.topic,
-        "partition": directory.partition,
-        "file": damage.file,
-        "position": damage.position,
-        "length": damage.length,
-        "first_offset": damage.first_offset,
-        "last_offset": damage.last_offset,
-        "error": damage.code,
-        "message": message,
-        "bytes": data,
-    }
+    first, last = damage.first_offset, damage.last_offset
+    place = directory.topic, directory.partition, damage.file, damage.position, damage.length
+    return (*place, first, last, damage.code, message, data)

@@ -57,6 +57,27 @@ def test_rows_are_written_in_few_groups(
     assert size == sum(damage.length for _, damage in damaged)
 
 
+def test_nearby_damage_is_read_together(
+    damaged: list[tuple[PartitionDir, Damage]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[tuple[int, int]] = []
+    original = FileView.read
+
+    def counting(self: FileView, position: int, size: int) -> bytes:
+        reads.append((position, size))
+        return original(self, position, size)
+
+    monkeypatch.setattr(FileView, "read", counting)
+    monkeypatch.setattr(quarantine, "BLOCK_BYTES", 4000)
+    sink = io.BytesIO()
+    size = quarantine.write_quarantine(sink, damaged, OPTIONS)
+    assert len(reads) == 6
+    assert size == sum(damage.length for _, damage in damaged)
+    for row, (directory, damage) in zip(pq.ParquetFile(sink).read().to_pylist(), damaged, strict=True):
+        data = (Path(directory.path) / damage.file).read_bytes()
+        assert row["bytes"] == data[damage.position : damage.position + damage.length]
+
+
 def test_rows_of_a_missing_file_say_why_the_bytes_are_missing(damaged: list[tuple[PartitionDir, Damage]]) -> None:
     (Path(damaged[0][0].path) / damaged[0][1].file).unlink()
     sink = io.BytesIO()

@@ -14,25 +14,26 @@ from ...notebook import html_table
 from ...text import counted
 from ..reading.models import Damage, Finding
 
-JSON_NAMES = {"code": "error"}
-"""Keys in the JSON output that differ from the names of the attributes."""
 EXIT_DAMAGE = 1
 EXIT_UNREADABLE = 3
 
 
 def damage_dict(damage: Damage) -> dict[str, Any]:
     """Return damage as it appears in the JSON output."""
-    return _json_row(damage, without=("records",))
+    return {
+        "file": damage.file,
+        "position": damage.position,
+        "length": damage.length,
+        "first_offset": damage.first_offset,
+        "last_offset": damage.last_offset,
+        "error": damage.code,
+        "message": damage.message,
+    }
 
 
 def finding_dict(finding: Finding) -> dict[str, Any]:
     """Return a finding as it appears in the JSON output."""
-    return _json_row(finding)
-
-
-def _json_row(value: Damage | Finding, without: tuple[str, ...] = ()) -> dict[str, Any]:
-    names = [f.name for f in fields(value) if f.name not in without]
-    return {JSON_NAMES.get(name, name): getattr(value, name) for name in names}
+    return {"file": finding.file, "error": finding.code, "message": finding.message}
 
 
 @dataclass(frozen=True)
