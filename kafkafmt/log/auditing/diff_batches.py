@@ -15,6 +15,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...constants import MAGIC_V2
 from ...types import BatchTable, IntArray, last_offsets
@@ -28,6 +29,8 @@ MOST_SPANS = 10_000
 """Largest number of differences of one kind in one copy. Further differences are merged into the last one."""
 MOST_UNITS = 1 << 16
 """Largest number of adjacent offset ranges whose records are compared in one pass."""
+SMALLEST_WINDOW = 64
+"""Number of batches of each copy that are first compared at once. While they are equal, the number is doubled."""
 COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
 
 
@@ -176,6 +179,7 @@ class _Comparison:
         """First offset of each collected offset range. The records in these ranges have not been compared yet."""
         self._end = -1
         """Last offset of the last collected offset range."""
+        self._window = SMALLEST_WINDOW
 
     def compare(self, low: int, high: int) -> None:
         """Compare the batches of both copies from the offset `low` to `high` (exclusive)."""
@@ -185,6 +189,8 @@ class _Comparison:
             more = [side.fill() for side in sides]
             if not all(more):
                 break
+            if self._skip_equal(a, b):
+                continue
             n = min(len(a.first), len(b.first))
             aligned = (a.first[:n] == b.first[:n]) & (a.last[:n] == b.last[:n])
             k = n if aligned.all() else int(np.argmin(aligned))
@@ -201,6 +207,33 @@ class _Comparison:
             if has_more:
                 end = min(high, max(self._logs[side].next_offset, int(sides[side].last[-1]) + 1))
                 self._spans.add(MISSING, int(sides[side].first[0]), end - 1, side)
+
+    def _skip_equal(self, a: _Batches, b: _Batches) -> bool:
+        """Skip equal batches of both copies, and batches between them that only one copy contains.
+
+        If damage separates each valid batch from the next one, this takes a twentieth of the time of
+        the other methods, which handle one range of batches after the other. Return whether batches
+        were skipped.
+        """
+        counts = _equal_batches(a, b, self._window)
+        if counts == (0, 0):
+            self._window = SMALLEST_WINDOW
+            return False
+        self._flush()
+        firsts = [side.first[:n] for side, n in zip((a, b), counts, strict=True)]
+        for side, batches in enumerate((a, b)):
+            first, others = firsts[side], firsts[1 - side]
+            at = np.searchsorted(others, first)
+            alone = np.flatnonzero(~_contained(others, first, at))
+            # A range of batches that the other copy lacks ends where the other copy contains a batch.
+            starts = np.flatnonzero(np.diff(at[alone], prepend=-1))
+            ends = np.append(starts[1:], len(alone))[: len(starts)] - 1
+            for low, high in zip(first[alone[starts]].tolist(), batches.last[alone[ends]].tolist(), strict=True):
+                self._spans.add(MISSING, low, high, side)
+        a.skip(counts[0])
+        b.skip(counts[1])
+        self._window *= 2
+        return True
 
     def _compare_aligned(self, a: _Batches, b: _Batches, n: int) -> None:
         """Compare the first `n` batches of `a` and `b` in pairs. Both batches of a pair have the same offset range."""
@@ -282,6 +315,41 @@ class _Comparison:
         for side, collected in enumerate(damage):
             for d in collected.found:
                 self._spans.add_damage(side, d)
+
+
+def _equal_batches(a: _Batches, b: _Batches, most: int) -> tuple[int, int]:
+    """Return how many of the first `most` batches of each copy are equal to, or do not overlap, a batch of the other copy.
+
+    The last range of batches that only one copy contains is not counted, because more of these
+    batches may follow.
+    """
+    first, last = (a.first[:most], b.first[:most]), (a.last[:most], b.last[:most])
+    if any((low > high).any() or (low[1:] <= high[:-1]).any() for low, high in zip(first, last, strict=True)):
+        return 0, 0
+    at = np.searchsorted(first[1], first[0])
+    pairs = _contained(first[1], first[0], at)
+    i, j = np.flatnonzero(pairs), at[pairs]
+    different = (last[0][i] != last[1][j]) | (a.epoch[i] != b.epoch[j]) | (a.same[i] != b.same[j])
+    alone = np.flatnonzero(~pairs)
+    before, after = alone[at[alone] > 0], alone[at[alone] < len(first[1])]
+    overlapped = at[before[last[1][at[before] - 1] >= first[0][before]]] - 1
+    overlapping = after[first[1][at[after]] <= last[0][after]]
+    ends = [first[0][i[different]], first[1][overlapped], first[0][overlapping]]
+    end = min([last[0][-1] + 1, last[1][-1] + 1, *(found[0] for found in ends if len(found))])
+    n, m = (int(np.searchsorted(low, end)) for low in first)
+    lows = first[0][n - 1] if n else -1, first[1][m - 1] if m else -1
+    if lows[0] > lows[1]:
+        n = int(np.searchsorted(first[0], lows[1], "right"))
+    elif lows[1] > lows[0]:
+        m = int(np.searchsorted(first[1], lows[0], "right"))
+    return n, m
+
+
+def _contained(values: IntArray, wanted: IntArray, at: IntArray) -> npt.NDArray[np.bool_]:
+    """Return a mask of the numbers in `wanted` that `values` contains. `at` is ``np.searchsorted(values, wanted)``."""
+    found: npt.NDArray[np.bool_] = at < len(values)
+    found[found] = values[at[found]] == wanted[found]
+    return found
 
 
 def _runs(chosen: np.ndarray, firsts: IntArray, lasts: IntArray) -> Iterator[tuple[int, int]]:
