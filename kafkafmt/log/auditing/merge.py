@@ -167,7 +167,7 @@ def _placed(lost: Sequence[Damage], log: PartitionLog) -> list[Damage]:
                 if found == len(group):
                     break
         placed += [
-            replace(damage, file=segment.name, position=position)
-            for damage, position in zip(group, positions.tolist(), strict=True)
+            Damage(segment.name, position, d.length, d.first_offset, d.last_offset, d.code, d.message, d.records)
+            for d, position in zip(group, positions.tolist(), strict=True)
         ]
     return placed

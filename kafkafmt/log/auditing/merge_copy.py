@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath
-from ...types import divided_at
+from ...types import distinct, divided_at
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
@@ -320,7 +320,7 @@ class MergedDirectory:
         ]
         if marks:
             found[HIGH_WATERMARKS] = max(marks)
-        used = [self.replicas[i] for i in np.unique(self.merged["replica"]).tolist()] or [self._leader]
+        used = [self.replicas[i] for i in distinct(self.merged["replica"]).tolist()] or [self._leader]
         cleaned = [r.log.directory.checkpoints.get(CLEANER_OFFSETS) for r in used]
         if any(offset is not None for offset in cleaned):
             found[CLEANER_OFFSETS] = min(first if offset is None else offset for offset in cleaned)
@@ -378,15 +378,20 @@ class MergedDirectory:
         """Return a `Damage` for each offset range of the merged log for which no replica has valid batches."""
         end = max([r.usable_end for r in self.replicas if r.usable_end > r.start], default=bases[0])
         start = max(self.directory.log_start, min([r.start for r in self.replicas], default=0))
-        lost = []
+        ranges = lost_ranges(self.replicas, self.merged, start, end)
         ends = np.concatenate(([0], np.cumsum(self.merged["size"], dtype=np.int64)))
-        for first, last in lost_ranges(self.replicas, self.merged, start, end):
-            at = max(bisect_right(bases, first) - 1, 0)
-            begin, here = np.searchsorted(self.merged["first"], [bases[at], first]).tolist()
-            position = int(ends[max(here, begin)] - ends[begin])
-            message = f"no replica has valid batches for these offsets; replicas that were read: {len(self.replicas)}"
-            lost.append(Damage(file_name(bases[at]), position, 0, first, last, LOST, message))
-        return lost
+        firsts = np.array([first for first, _ in ranges], np.int64)
+        at = np.maximum(np.searchsorted(bases, firsts, "right") - 1, 0)
+        # For each lost range, the index of its segment's first batch, and of the next batch after the lost offsets.
+        begin = np.searchsorted(self.merged["first"], bases)[at]
+        here = np.maximum(np.searchsorted(self.merged["first"], firsts), begin)
+        positions = (ends[here] - ends[begin]).tolist()
+        names = [file_name(base) for base in bases]
+        message = f"no replica has valid batches for these offsets; replicas that were read: {len(self.replicas)}"
+        return [
+            Damage(names[i], position, 0, first, last, LOST, message)
+            for i, position, (first, last) in zip(at.tolist(), positions, ranges, strict=True)
+        ]
 
 
 def _by_file(rows: Headers) -> Iterator[Headers]:
