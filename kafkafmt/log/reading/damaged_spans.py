@@ -34,6 +34,8 @@ class DamageColumns:
         Whether both offsets are known.
     records : array of int64
         Number of data records in the damaged byte range, or -1 if it is not known.
+    whole : array of bool
+        Whether each damaged byte range is exactly one batch. False if this is not known.
     """
 
     position: IntArray
@@ -42,6 +44,7 @@ class DamageColumns:
     last: IntArray
     known: npt.NDArray[np.bool_]
     records: IntArray
+    whole: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, damaged: Sequence[Damage]) -> DamageColumns:
@@ -61,6 +64,7 @@ class DamageColumns:
             np.array([MAX_OFFSET if d.last_offset is None else d.last_offset for d in damaged], np.int64),
             np.array([d.first_offset is not None and d.last_offset is not None for d in damaged], bool),
             np.array([UNKNOWN_COUNT if d.records is None else d.records for d in damaged], np.int64),
+            np.zeros(len(damaged), bool),
         )
 
     @property
@@ -80,7 +84,7 @@ class DamageColumns:
 
 
 _NONE = np.empty(0, np.int64)
-NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NONE)
+NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NONE, np.empty(0, np.bool_))
 
 
 class DamagedSpans(Rows[Damage]):
@@ -165,7 +169,7 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
     if not n:
         return DamagedSpans(file, NO_DAMAGE, bads)
     position, end = bads.position[:n], bads.end[:n]
-    columns = DamageColumns(position, end - position, *bounds.of(parts.bad_at[:n]), bads.records[:n])
+    columns = DamageColumns(position, end - position, *bounds.of(parts.bad_at[:n]), bads.records[:n], bads.whole[:n])
     return DamagedSpans(file, columns, bads)
 
 

@@ -27,19 +27,21 @@ def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDA
     Damage contains no marker if no offset is missing, because every marker has an offset. It also
     contains no marker if it is exactly one batch that is larger than a marker.
 
-    `path` is the path of the damaged segment. If the file does not exist, the size of a damaged batch
-    is not known, so any damage with missing offsets can contain a marker.
+    `path` is the path of the damaged segment. The segment is opened only if the plan did not store
+    whether the damage is exactly one batch. If the file does not exist, any such damage with missing
+    offsets can contain a marker.
     """
     spans = DamageColumns.of(damaged)
     hides = ~spans.empty
-    large = np.flatnonzero(hides & (spans.length > MARKER_SIZE))
-    if len(large):
+    large = hides & (spans.length > MARKER_SIZE)
+    hides[large & spans.whole] = False
+    if (unknown := np.flatnonzero(large & ~spans.whole)).size:
         try:
             with FileView(path, fill_unreadable=True) as view:
-                lengths = _length_fields(view, spans.position[large])
+                lengths = _length_fields(view, spans.position[unknown])
         except FileNotFoundError:
             return hides
-        hides[large] = lengths + ENTRY_OVERHEAD != spans.length[large]
+        hides[unknown] = lengths + ENTRY_OVERHEAD != spans.length[unknown]
     return hides
 
 

@@ -51,7 +51,9 @@ PROBLEM_CODES = {
     RECORDS_PROBLEM: StructureError.code,
     DELTA_PROBLEM: StructureError.code,
 }
-NO_SPANS = np.empty((0, 8), np.int64)
+SPAN_COLUMNS = 8
+"""Number of columns of the array `spans` of `core.scan_damaged`."""
+NO_SPANS = np.empty((0, SPAN_COLUMNS), np.int64)
 UNKNOWN_COUNT = -1
 """Value in an array of record counts if a count is not known."""
 
@@ -199,7 +201,7 @@ class BadColumns:
 
     def __init__(self, spans: IntArray = NO_SPANS) -> None:
         self._count = len(spans)
-        self._rows = spans[:, :6].T.copy()
+        self._rows = spans.T.copy()
         self.texts: list[tuple[str, str]] = []
 
     def __len__(self) -> int:
@@ -239,10 +241,17 @@ class BadColumns:
         """Number of records in each damaged byte range. -1 if it is not known."""
         return self._rows[5, : self._count]
 
+    @property
+    def whole(self) -> npt.NDArray[np.bool_]:
+        """Mask that is True for each byte range that is exactly one batch. False if this is not known."""
+        magic = self.magic
+        whole: npt.NDArray[np.bool_] = (self._rows[7, : self._count] == 0) & ((magic >= 0) | (magic == OFFSET_PROBLEM))
+        return whole
+
     def _append(self, rows: IntArray) -> None:
         n = self._count + len(rows)
         if n > self._rows.shape[1]:
-            larger = np.empty((6, max(2 * n, 16)), np.int64)
+            larger = np.empty((SPAN_COLUMNS, max(2 * n, 16)), np.int64)
             larger[:, : self._count] = self._rows[:, : self._count]
             self._rows = larger
         self._rows[:, self._count : n] = rows.T
@@ -251,7 +260,7 @@ class BadColumns:
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
         """Append a damaged byte range, with any error code and message."""
         known = UNKNOWN_COUNT if records is None else records
-        self._append(np.array([(position, end, TEXT_PROBLEM, len(self.texts), 0, known)], np.int64))
+        self._append(np.array([(position, end, TEXT_PROBLEM, len(self.texts), 0, known, 0, True)], np.int64))
         self.texts.append((code, message))
 
     def describe(self, i: int, message: str) -> None:
@@ -269,7 +278,7 @@ class BadColumns:
         Each row of the array `spans` describes a damaged byte range, as returned by
         `core.scan_damaged`. The positions must be file positions.
         """
-        self._append(spans[:, :6])
+        self._append(spans)
 
     def extend(self, other: BadColumns) -> None:
         """Append all damaged byte ranges of `other`."""
@@ -333,8 +342,9 @@ def undecodable(position: IntArray, end: IntArray, records: IntArray, errors: Er
     """
     other = errors.fault == OTHER
     problem = np.where(other, TEXT_PROBLEM, RECORDS_PROBLEM)
-    actual = np.where(other, errors.detail, errors.fault)
-    bads = BadColumns(np.stack((position, end, problem, actual, errors.detail, records), axis=1))
+    actual, unused = np.where(other, errors.detail, errors.fault), np.ones(len(position), np.int64)
+    columns = (position, end, problem, actual, errors.detail, records, unused, unused)
+    bads = BadColumns(np.stack(columns, axis=1))
     bads.texts = errors.texts
     return bads
 

@@ -30,6 +30,7 @@ from .batch_finder import OwnCrc
 from .batch_head import Head
 from .known_wrappers import KnownWrappers
 from .part_builder import TABLE_ROWS
+from .parts import SPAN_COLUMNS
 from .search import Search
 
 BUFFER_BYTES = 4 << 20
@@ -39,7 +40,6 @@ four times as large, up to BUFFER_BYTES.
 """
 GROWTH = 4
 SPAN_ROWS = 8192
-SPAN_COLUMNS = 8
 SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
 """A tuple of four items: the file position of a buffer, the buffer, an array with the headers of
@@ -182,6 +182,16 @@ class TableReader:
                     return
                 self._buffered = 0
             position = self._buffer_at + at
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return the `size` bytes at the file position `position`. The result is shorter if the file ends first.
+
+        The file is read only if the buffer does not contain all of these bytes.
+        """
+        at = position - self._buffer_at
+        if 0 <= at <= self._buffered - size:
+            return bytes(self._buffer[at : at + size])
+        return self.view.read(position, size)
 
     def _head(self, position: int, at: int, stop: int) -> bytes:
         """Return the header of the batch that begins at index `at` of the buffer.

@@ -32,9 +32,9 @@ from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, IntArray, la
 from ..format.file_view import FileView
 from .offset_check import split_at_wrong_offsets
 from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
-from .parts import Bad, Parts, Run
+from .parts import SPAN_COLUMNS, Bad, Parts, Run
 from .segment_stats import Stats
-from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_COLUMNS, SPAN_ROWS, Scratch, TableReader
+from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_ROWS, Scratch, TableReader
 
 SMALL_SEGMENT = 128 << 10
 """Size in bytes. A segment of at most this size is scanned with one native call if possible."""

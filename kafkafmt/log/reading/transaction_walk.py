@@ -185,7 +185,8 @@ class TransactionWalk(EventDamage):
         if self._places is not None and len(table) and (self.found.open or attributes & TRANSACTIONAL_BIT):
             bases = table["base_offset"]
             following, first = self._places.take(int(bases[-1]))
-            places = np.column_stack((np.searchsorted(bases, following), first))
+            places = np.empty((len(first), 2), np.int64)
+            places[:, 0], places[:, 1] = bases.searchsorted(following), first
         hidden, row = np.empty((len(self.found.open) + len(table), 4), np.int64), 0
         while True:
             row, count = core.walk_transactions(

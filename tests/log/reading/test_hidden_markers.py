@@ -17,6 +17,7 @@ from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.reading import hidden_markers, part, segment_tables
+from kafkafmt.log.reading.hidden_markers import can_hide_markers
 from kafkafmt.log.reading.transaction_walk import TransactionWalk, misses_a_segment, settle
 from kafkafmt.log.reading.transactions import Transactions
 
@@ -146,3 +147,28 @@ def test_length_fields_are_read_at_unsorted_positions(tmp_path: Path, monkeypatc
         found = hidden_markers._length_fields(view, np.array(positions))
     expected = [int.from_bytes(data[p + 8 : p + 12].ljust(4, b"\0"), "big", signed=True) for p in positions]
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_stored_sizes_of_damaged_batches_agree_with_their_length_fields(tmp_path: Path, seed: int) -> None:
+    """A list of `Damage` objects does not store whether the damage is exactly one batch."""
+    folder = write(tmp_path, Random(100 + seed), 60)
+    log = opened_log(folder)
+    for segment in log.segments:
+        damaged = log.plan(segment).damaged
+        stored, read = (can_hide_markers(segment.path, found) for found in (damaged, list(damaged)))
+        assert stored.tolist() == read.tolist()
+
+
+def test_damaged_batches_are_not_read_again_to_get_their_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    fields: dict[str, Any] = {"flags": TRANSACTIONAL, "producer_id": 1, "producer_epoch": 0}
+    for base in range(0, 30, 3):
+        batches = [batch([record(0, value=b"v" * 50)], base_offset=base + i, **fields) for i in range(3)]
+        batches[1] = batches[1][:-3] + bytes([batches[1][-3] ^ 255]) + batches[1][-2:]
+        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    monkeypatch.setattr(hidden_markers, "FileView", None)
+    log = opened_log(folder)
+    assert len(verify_partition(log).damaged) == 10
+    assert list(log.transactions.open) == [1]
