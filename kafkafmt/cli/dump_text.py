@@ -36,18 +36,13 @@ def _batch(b: Row) -> str:
     time = f"{b['timestampType']}: {b['maxTimestamp']} size: {b['size']}"
     if b["magic"] < MAGIC_V2:
         return f"offset: {b['lastOffset']} position: {b['position']} {time} {tail}"
-    names = (
-        "baseOffset",
-        "lastOffset",
-        "count",
-        "baseSequence",
-        "lastSequence",
-        "producerId",
-        "producerEpoch",
-        "partitionLeaderEpoch",
+    return (
+        f"baseOffset: {b['baseOffset']} lastOffset: {b['lastOffset']} count: {b['count']} "
+        f"baseSequence: {b['baseSequence']} lastSequence: {b['lastSequence']} producerId: {b['producerId']} "
+        f"producerEpoch: {b['producerEpoch']} partitionLeaderEpoch: {b['partitionLeaderEpoch']} "
+        f"isTransactional: {_java(b['isTransactional'])} isControl: {_java(b['isControl'])} "
+        f"deleteHorizonMs: {_optional(b['deleteHorizonMs'])} position: {b['position']} {time} {tail}"
     )
-    fields = " ".join(f"{name}: {_java(b[name])}" for name in (*names, "isTransactional", "isControl"))
-    return f"{fields} deleteHorizonMs: {_optional(b['deleteHorizonMs'])} position: {b['position']} {time} {tail}"
 
 
 def _record(r: Row, contents: bool, skip_metadata: bool) -> str:
@@ -94,8 +89,8 @@ def _optional(value: int | None) -> str:
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
-def _java(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _java(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _text(value: bytes | str) -> str:

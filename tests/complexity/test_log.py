@@ -23,6 +23,7 @@ from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing import verify as verifying
 from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.auditing.dump_indexes import index_items
+from kafkafmt.log.auditing.dump_items import Problem
 from kafkafmt.log.format import file_view, files
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import transaction_index_bytes
@@ -336,6 +337,19 @@ def test_dump_grows_linearly_with_batches(write: Callable[..., Path]) -> None:
         return lines_of(lambda: list(LogDump(folder / f"{0:020}.log", 0, deep=True).items()))
 
     grows_linearly(40, work)
+
+
+def test_dump_reads_many_damaged_batches_at_once(write: Callable[..., Path]) -> None:
+    def work(n: int) -> int:
+        parts = [simple_batch([b"v"], i) for i in range(2 * n)]
+        data = b"".join(mutate(p, len(p) - 1, b"\xee") if i % 2 else p for i, p in enumerate(parts))
+        folder = write([(0, data)])
+        with counted() as done:
+            items = list(LogDump(folder / f"{0:020}.log", 0, deep=True).items())
+        assert sum(isinstance(item, Problem) for item in items) == n
+        return done.reads
+
+    assert work(200) < 50
 
 
 def test_groups_grow_linearly_with_commits(write: Callable[..., Path]) -> None:

@@ -28,7 +28,7 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError
 from ...records import RecordReader, decode_control_record
-from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offset
 from ..format.file_view import FileView
 from ..format.snapshots import sequence_after
 from ..format.unreadable import named, overlapping
@@ -72,6 +72,7 @@ class LogDump:
         self.max_batch_bytes = max_batch_bytes
         self._reader = RecordReader(max_batch_bytes=max_batch_bytes, capacity=1024)
         self._last: int | None = None
+        self._row: BatchTable = np.zeros(1, BATCH_DTYPE)
 
     def items(self) -> Iterator[Item]:
         """Yield the batches and records in file order, followed by the problems."""
@@ -87,11 +88,13 @@ class LogDump:
                 error: KafkaFormatError | None = None
                 for start, buffer, rows, error in walker.tables(position, view.size):  # noqa: B007 (used after the loop)
                     for i in range(len(rows)):
-                        yield from self._batch(start, buffer, rows[i : i + 1], True)
-                    if len(rows):
-                        lasts = np.concatenate(([expected - 1], last_offsets(rows)))
-                        rising = rising and bool((lasts[1:] > lasts[:-1]).all())
-                        position, expected = start + int(rows[-1]["position"] + rows[-1]["size"]), int(lasts[-1]) + 1
+                        item = batch_item(rows[i].item(), start, True)
+                        yield item
+                        if self.deep:
+                            yield from self._records(item, buffer, rows[i : i + 1])
+                        last = last_offset(rows[i])
+                        rising = rising and last >= expected
+                        position, expected = item.position + item.size, last + 1
                 if error is None or (cut and error.code == "truncated"):
                     break
                 end, _ = walker.search.resume(position, expected)
@@ -101,7 +104,7 @@ class LogDump:
                     bad.append(self._damage(UNREADABLE, named(unreadable), position, end - position))
                 else:
                     bad.append(self._damage(error.code, error.message, position, end - position))
-                    yield from self._bad(view, position, end)
+                    yield from self._bad(walker, position, end)
                 position = end
         if bad or not rising:
             yield from self._judged(bad)
@@ -128,7 +131,7 @@ class LogDump:
     def _damage(self, error: str, message: str, position: int, length: int) -> Problem:
         return Problem("damage", self.path.name, error, message, position, length)
 
-    def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
+    def _bad(self, walker: Walker, position: int, end: int) -> Iterator[Item]:
         """Yield what can be decoded from a range of bytes that contains no valid batch.
 
         - If the range starts with a complete batch that can be decoded, yield this batch, marked as
@@ -137,25 +140,24 @@ class LogDump:
           `InvalidBytes`.
         - In all other cases, yield nothing.
         """
-        head = view.read(position, BATCH_HEADER_SIZE)
+        head = walker.read(position, BATCH_HEADER_SIZE)
         size = (
             int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
             if len(head) >= MAGIC_END
             else 0
         )
-        if len(head) < MAGIC_END or size > view.size - position:
-            if end == view.size and self.max_bytes is None:
+        if len(head) < MAGIC_END or size > walker.size - position:
+            if end == walker.size and self.max_bytes is None:
                 yield InvalidBytes(self.path.name, end - position)
         elif MIN_LEGACY_LENGTH + ENTRY_OVERHEAD <= size <= self.max_batch_bytes:
-            data, table = view.read(position, size), np.zeros(1, BATCH_DTYPE)
-            if core.scan_batches(data, table, check_crc=False).count:
-                yield from self._batch(position, data, table, False, position + size == end)
+            data, row = walker.read(position, size), self._row
+            if core.scan_batches(data, row, check_crc=False).count:
+                item = batch_item(row[0].item(), position, False)
+                yield item
+                if self.deep and position + size == end:
+                    yield from self._records(item, data, row)
 
-    def _batch(self, start: int, buffer: Buffer, row: BatchTable, valid: bool, deep: bool = True) -> Iterator[Item]:
-        item = batch_item(row[0], start, valid)
-        yield item
-        if not (self.deep and deep):
-            return
+    def _records(self, item: DumpedBatch, buffer: Buffer, row: BatchTable) -> Iterator[Item]:
         errors: list[KafkaFormatError] = []
         number, crcs = 0, [item.crc]
         for source, columns in self._reader.read(buffer, row, lambda _, error: errors.append(error)):
@@ -165,7 +167,7 @@ class LogDump:
                 yield from self._gap(record.offset)
                 yield _record_item(record, item, crcs[min(number, len(crcs) - 1)])
                 number += 1
-        if valid:
+        if item.is_valid:
             for error in errors:
                 yield self._damage(error.code, error.message, item.position, item.size)
 
@@ -175,39 +177,40 @@ class LogDump:
         self._last = offset
 
 
-def batch_item(row: Any, start: int, valid: bool) -> DumpedBatch:
+def batch_item(header: tuple[int, ...], start: int, valid: bool) -> DumpedBatch:
     """Convert one batch header to a `DumpedBatch`.
 
-    The position in the header `row` is relative to a buffer. `start` is the file position of this
-    buffer.
+    `header` contains the fields of BATCH_DTYPE. Its position is relative to a buffer. `start` is the
+    file position of this buffer.
     """
-    attributes, magic, sequence = int(row["attributes"]), int(row["magic"]), int(row["base_sequence"])
+    position, base_offset, base_timestamp, max_timestamp, producer_id, _, _, size, leader_epoch, *others = header
+    crc, last_delta, sequence, count, attributes, producer_epoch, magic = others
     codec = attributes & CODEC_MASK
     common = (
-        start + int(row["position"]),
-        int(row["size"]),
+        start + position,
+        size,
         magic,
         CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})",
-        int(row["crc"]),
+        crc,
         valid,
         -1 if magic == MAGIC_V0 else int(bool(attributes & LOG_APPEND_TIME_BIT)),
-        int(row["max_timestamp"]),
-        int(row["base_offset"]) + int(row["last_offset_delta"]),
+        max_timestamp,
+        base_offset + last_delta,
     )
     if magic < MAGIC_V2:
         return DumpedBatch(*common)
     return DumpedBatch(
         *common,
-        base_offset=int(row["base_offset"]),
-        record_count=int(row["count"]),
-        base_sequence=sequence,
-        last_sequence=-1 if sequence < 0 else sequence_after(sequence, int(row["last_offset_delta"])),
-        producer_id=int(row["producer_id"]),
-        producer_epoch=int(row["producer_epoch"]),
-        leader_epoch=int(row["leader_epoch"]),
-        is_transactional=bool(attributes & TRANSACTIONAL_BIT),
-        is_control=bool(attributes & CONTROL_BIT),
-        delete_horizon=int(row["base_timestamp"]) if attributes & DELETE_HORIZON_BIT else None,
+        base_offset,
+        count,
+        sequence,
+        -1 if sequence < 0 else sequence_after(sequence, last_delta),
+        producer_id,
+        producer_epoch,
+        leader_epoch,
+        bool(attributes & TRANSACTIONAL_BIT),
+        bool(attributes & CONTROL_BIT),
+        base_timestamp if attributes & DELETE_HORIZON_BIT else None,
     )
 
 
