@@ -9,7 +9,7 @@ from .. import arguments
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, PartitionDir, PartitionLog
-from ..log.reading.damage_callbacks import OnDamage
+from ..log.reading.damage_callbacks import CollectedDamage, OnDamage
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers
 from ..log.reading.read_limits import ReadLimits
@@ -32,12 +32,6 @@ class Partition(Finding, PartitionOffsets):
     `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,
     Polars and DuckDB can read a partition directly, because it supports the Arrow C stream
     interface.
-
-    Attributes
-    ----------
-    damaged : list of Damage
-        Damaged ranges of bytes that the latest read omitted because of ``on_error="skip"``. The
-        list is cleared at the start of each read.
     """
 
     def __init__(
@@ -48,7 +42,19 @@ class Partition(Finding, PartitionOffsets):
         tell: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(PartitionLog(directory, ReadLimits(max_batch_bytes, mapped=mapped), tell=tell))
-        self.damaged: list[Damage] = []
+        self._collected = CollectedDamage([])
+
+    @property
+    def damaged(self) -> list[Damage]:
+        """Damaged ranges of bytes that the latest read omitted because of ``on_error="skip"``.
+
+        Each read starts with a new list.
+        """
+        return self._collected.damaged
+
+    @damaged.setter
+    def damaged(self, damaged: list[Damage]) -> None:
+        self._collected = CollectedDamage(damaged)
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Partition {self.topic}-{self.partition} at {str(self.log.directory.path)!r}>"
@@ -418,12 +424,12 @@ class Partition(Finding, PartitionOffsets):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _on_damage(self, skip: bool) -> OnDamage | None:
-        """Replace `damaged` with an empty list, and return a function that adds damaged byte ranges to this list.
+        """Replace `damaged` with an empty list, and return a callback that adds damaged byte ranges to this list.
 
         If `skip` is False, return None. In this case, damaged data raises an error.
         """
         self.damaged = []
-        return self.damaged.append if skip else None
+        return self._collected if skip else None
 
     def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
         """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""

@@ -30,6 +30,7 @@ from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading import nearby_transactions, segment_tables, snapshot_files
+from kafkafmt.log.reading.damaged_spans import DamagedSpans
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_max_timestamp
 from kafkafmt.log.reading.read_limits import ReadLimits
@@ -217,6 +218,27 @@ def test_verify_grows_linearly_with_producers_in_snapshots(write: Callable[..., 
         return verify(write([(0, b"".join(transactional(i, i) for i in range(n)))], [(f"{n:020}.snapshot", producers)]))
 
     grows_linearly(40, work)
+
+
+def test_damage_objects_are_created_when_the_list_is_read(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created: list[int] = []
+    build = DamagedSpans._build
+
+    def counting(self: DamagedSpans, start: int, stop: int) -> list[kafkafmt.Damage]:
+        created.append(stop - start)
+        return build(self, start, stop)
+
+    monkeypatch.setattr(DamagedSpans, "_build", counting)
+    parts = [simple_batch([b"v"], i) for i in range(400)]
+    data = b"".join(mutate(p, len(p) - 1, b"\xee") if i % 2 else p for i, p in enumerate(parts))
+    partition = kafkafmt.open(write([(0, data)])).partitions[0]
+    assert partition.to_arrow(on_error="skip").num_rows == 200
+    assert sum(created) < 10
+    assert [damage.first_offset for damage in partition.damaged] == list(range(1, 400, 2))
+    assert partition.damaged is partition.damaged
+    assert len(partition.damaged) == 200
 
 
 def test_committed_reading_grows_linearly_with_open_transactions(write: Callable[..., Path]) -> None:

@@ -37,6 +37,42 @@ class BatchDamage:
         self._parts.append(damaged)
 
 
+class CollectedDamage:
+    """Callback that collects all damage, including damage that is listed in a segment plan.
+
+    The `Damage` objects of segment plans are created when the list is first requested. Creating them
+    takes as long as finding the damage.
+
+    Parameters
+    ----------
+    damaged : list of Damage
+        The list to which damage is added.
+    """
+
+    def __init__(self, damaged: list[Damage]) -> None:
+        self._damaged = damaged
+        self._later: list[Sequence[Damage]] = []
+
+    def __call__(self, damage: Damage) -> None:
+        """Add a description of damage."""
+        if self._later:
+            self._later.append((damage,))
+        else:
+            self._damaged.append(damage)
+
+    def add(self, damaged: Sequence[Damage]) -> None:
+        """Add several descriptions of damage. `damaged` must not change afterwards."""
+        self._later.append(damaged)
+
+    @property
+    def damaged(self) -> list[Damage]:
+        """All damage that was added so far. Each access returns the same list."""
+        later, self._later = self._later, []
+        for part in later:
+            self._damaged += part
+        return self._damaged
+
+
 class EventDamage:
     """Base class of callbacks that receive all damage of a segment plan at once, before the batches of the segment.
 

@@ -18,7 +18,7 @@ from ...types import COLUMNS, BatchTable, RecordColumns
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from ..format.unreadable import named
-from .damage_callbacks import BatchDamage, EventDamage, OnDamage
+from .damage_callbacks import BatchDamage, CollectedDamage, EventDamage, OnDamage
 from .events import Events
 from .index_ranges import Stretch, stretch_of
 from .missing import changed
@@ -323,13 +323,15 @@ class PartitionLog(PlannedLog):
         if start < stop and not isinstance(on_damage, BatchDamage):
             if on_damage is None:
                 self.damage(damaged[start], on_damage)
+            elif isinstance(on_damage, CollectedDamage):
+                on_damage.add(damaged[start:stop])
             else:  # calling `damage` for each damaged byte range would take as long as creating the object
                 for damage in damaged[start:stop]:
                     on_damage(damage)
 
     def _undecodable(self, damaged: Sequence[Damage], on_damage: OnDamage) -> None:
         """Report batches whose records cannot be decoded. A plan does not list them."""
-        if isinstance(on_damage, BatchDamage):
+        if isinstance(on_damage, BatchDamage | CollectedDamage):
             on_damage.add(damaged)
         else:
             for damage in damaged:
