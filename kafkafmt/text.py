@@ -139,7 +139,9 @@ def quantity(n: int, thing: str) -> str:
 def _noun(n: int, thing: str) -> str:
     if n == 1:
         return thing
-    return thing[:-1] + "ies" if thing.endswith("y") else thing + ("es" if thing.endswith("ch") else "s")
+    if thing.endswith("y") and not thing.endswith("ey"):
+        return thing[:-1] + "ies"
+    return thing + ("es" if thing.endswith("ch") else "s")
 
 
 def size(n: float) -> str:

@@ -80,6 +80,7 @@ def test_counted_things_are_singular_or_plural() -> None:
     found = [counted(n, thing) for thing in ("record", "batch") for n in (0, 1, 2000)]
     assert found == ["0 records", "1 record", "2,000 records", "0 batches", "1 batch", "2,000 batches"]
     assert [quantity(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2000 entries"]
+    assert counted(34, "distinct key") == "34 distinct keys"
 
 
 @pytest.mark.parametrize(
