@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import ABORT, TRANSACTIONAL, batch, control_batch, mutate, record, simple_batch
+from building import ABORT, TRANSACTIONAL, batch, compress, control_batch, message, mutate, record, simple_batch
 
 import kafkafmt
+from kafkafmt.log import PartitionLog
 
 from .growth import grows_linearly, lines_of
 
@@ -134,6 +135,29 @@ def test_diff_handles_batches_between_damage_together(second: int, tmp_path: Pat
 
     work(10)
     assert work(60) - work(10) < 6 * 50 * 20
+
+
+@pytest.mark.parametrize("damage", ["offsets", "CRCs"])
+def test_diff_reads_the_records_of_many_wrapper_messages_at_once(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a damaged wrapper message, the first offset of the next one is unknown, so their records are compared."""
+    passes: list[tuple[int, int]] = []
+    parts = PartitionLog.parts
+
+    def counting(self: PartitionLog, start: int, end: int, *arguments: Any, **named: Any) -> Any:
+        passes.append((start, end))
+        return parts(self, start, end, *arguments, **named)
+
+    monkeypatch.setattr(PartitionLog, "parts", counting)
+    messages = [
+        message(1, None, compress(1, message(1, None, b"v", offset=0)), offset=i, attributes=1) for i in range(300)
+    ]
+    changed = [mutate(m, 6, b"\xee") if damage == "offsets" else mutate(m, len(m) - 1, b"?") for m in messages]
+    file = [changed[i] if i % 5 == 0 else m for i, m in enumerate(messages)]
+    copies = [write(tmp_path, [(0, b"".join(part))]) for part in (messages, file)]
+    assert len(kafkafmt.diff(*copies, threads=1).partitions[0].differences) > 50
+    assert len(passes) == 4
 
 
 def test_diff_grows_linearly_with_partitions(tmp_path: Path) -> None:

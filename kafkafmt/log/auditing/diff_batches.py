@@ -10,25 +10,29 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from math import inf
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..._backend import core
 from ...constants import MAGIC_V2
+from ...records import RecordReader
+from ...records.batch_errors import BatchErrors
 from ...types import BatchTable, IntArray, last_offsets
 from ..reading.damage_callbacks import BatchDamage
 from ..reading.models import Damage
-from ..reading.offset_interval import OffsetInterval
 from ..reading.partition import PartitionLog
 from .diff_report import BYTES, DAMAGED, LEADER_EPOCH, MISSING, RECORDS, Span
 
 MOST_SPANS = 10_000
 """Largest number of differences of one kind in one copy. Further differences are merged into the last one."""
 MOST_UNITS = 1 << 16
-"""Largest number of adjacent offset ranges whose records are compared in one pass."""
+"""Largest number of offset ranges whose records are compared in one pass."""
+BYTES_BETWEEN = 1 << 19
+"""Largest size of the other batches between two such offset ranges. Their records are read too, but not compared."""
 SMALLEST_WINDOW = 64
 """Number of batches of each copy that are first compared at once. While they are equal, the number is doubled."""
 COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
@@ -139,11 +143,7 @@ class _Batches:
         return True
 
     def _take(self, table: BatchTable) -> None:
-        last = last_offsets(table)
-        first = table["base_offset"].copy()
-        wrappers = (table["magic"] < MAGIC_V2) & (table["count"] < 0)
-        if wrappers.any():  # a wrapper message's header does not contain its first offset
-            first[wrappers] = np.concatenate(([self._before], last[:-1]))[wrappers] + 1
+        first, last = _offset_ranges(table, self._before)
         wanted = (last >= self._low) & (first < self._high)
         self.first, self.last = np.maximum(first, self._low)[wanted], last[wanted]
         self.epoch = table["leader_epoch"].astype(np.int64)[wanted]
@@ -175,10 +175,13 @@ class _Comparison:
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
         self._logs = logs
         self._spans = spans
-        self._units: list[int] = []
-        """First offset of each collected offset range. The records in these ranges have not been compared yet."""
-        self._end = -1
-        """Last offset of the last collected offset range."""
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        """Collected offset ranges. The records in these ranges have not been compared yet."""
+        self._missing: list[tuple[int, int, int]] = []
+        """First offset, last offset and copy of the batches after the first of these ranges that only one copy has."""
+        self._between = 0
+        """Total size of the batches after the last of these ranges."""
         self._window = SMALLEST_WINDOW
 
     def compare(self, low: int, high: int) -> None:
@@ -196,8 +199,6 @@ class _Comparison:
             k = n if aligned.all() else int(np.argmin(aligned))
             if k:
                 self._compare_aligned(a, b, k)
-                a.skip(k)
-                b.skip(k)
             elif a.last[0] < b.first[0] or b.last[0] < a.first[0]:
                 self._only_in_one(sides)
             else:
@@ -219,7 +220,6 @@ class _Comparison:
         if counts == (0, 0):
             self._window = SMALLEST_WINDOW
             return False
-        self._flush()
         firsts = [side.first[:n] for side, n in zip((a, b), counts, strict=True)]
         for side, batches in enumerate((a, b)):
             first, others = firsts[side], firsts[1 - side]
@@ -229,9 +229,9 @@ class _Comparison:
             starts = np.flatnonzero(np.diff(at[alone], prepend=-1))
             ends = np.append(starts[1:], len(alone))[: len(starts)] - 1
             for low, high in zip(first[alone[starts]].tolist(), batches.last[alone[ends]].tolist(), strict=True):
-                self._spans.add(MISSING, low, high, side)
-        a.skip(counts[0])
-        b.skip(counts[1])
+                self._add_missing(low, high, side)
+        self._pass(a, counts[0])
+        self._pass(b, counts[1])
         self._window *= 2
         return True
 
@@ -241,11 +241,13 @@ class _Comparison:
         other = a.same[:n] != b.same[:n]
         for first, last in _runs(other_epoch, a.first, a.last):
             self._spans.add(LEADER_EPOCH, first, last)
-        if not other.any():
-            self._flush()
-            return
         for i in np.flatnonzero(other).tolist():
             self._unit(int(a.first[i]), int(a.last[i]))
+        for side in (a, b):
+            if other[-1]:
+                side.skip(n)
+            else:
+                self._pass(side, n)
 
     def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
         """Find the next offset range in which the two copies have different batch boundaries. Queue it for comparison.
@@ -270,51 +272,110 @@ class _Comparison:
         one = 0 if sides[0].last[0] < sides[1].first[0] else 1
         batches = sides[one]
         n = int(np.searchsorted(batches.last, sides[1 - one].first[0]))
-        self._flush()
-        self._spans.add(MISSING, int(batches.first[0]), int(batches.last[n - 1]), one)
+        self._add_missing(int(batches.first[0]), int(batches.last[n - 1]), one)
+        self._pass(batches, n)
+
+    def _add_missing(self, first: int, last: int, side: int) -> None:
+        if self._firsts:
+            self._missing.append((first, last, side))
+        else:
+            self._spans.add(MISSING, first, last, side)
+
+    def _pass(self, batches: _Batches, n: int) -> None:
+        """Skip the first `n` batches of a copy, whose records need not be compared."""
+        if self._firsts:
+            self._between += int(batches.same["size"][:n].sum())
         batches.skip(n)
+        if self._between > BYTES_BETWEEN:
+            self._flush()
 
     def _unit(self, first: int, last: int) -> None:
-        if self._units and (first != self._end + 1 or len(self._units) >= MOST_UNITS):
+        if len(self._firsts) >= MOST_UNITS:
             self._flush()
-        self._units.append(first)
-        self._end = last
+        self._firsts.append(first)
+        self._lasts.append(last)
+        self._between = 0
 
     def _flush(self) -> None:
         """Compare the records of all offset ranges that were collected for comparison."""
-        if not self._units:
+        if not self._firsts:
             return
-        units, self._units = np.array(self._units, np.int64), []
-        starts = units.tolist()
-        unequal = np.zeros(len(units), bool)
-        for kind, first, last, side in self._record_differences(starts[0], self._end):
-            self._spans.add(kind, first, last, side)
-            unequal[bisect_right(starts, first) - 1 : bisect_right(starts, last)] = True
-        lasts = np.append(units[1:] - 1, self._end)
-        for first, last in _runs(~unequal, units, lasts):
-            self._spans.add(BYTES, first, last)
+        starts, ends, missing = self._firsts, self._lasts, self._missing
+        self._firsts, self._lasts, self._missing, self._between = [], [], [], 0
+        unequal = np.zeros(len(starts), bool)
+        for kind, offset, side in self._record_differences(starts, ends):
+            if kind == MISSING:
+                missing.append((offset, offset, side))
+            else:
+                self._spans.add(kind, offset, offset, side)
+            unequal[bisect_right(starts, offset) - 1] = True
+        for first, last, side in sorted(missing):
+            self._spans.add(MISSING, first, last, side)
+        firsts, lasts = np.array(starts, np.int64), np.array(ends, np.int64)
+        borders = np.flatnonzero(firsts[1:] != lasts[:-1] + 1) + 1
+        for i, j in pairwise([0, *borders.tolist(), len(starts)]):
+            for first, last in _runs(~unequal[i:j], firsts[i:j], lasts[i:j]):
+                self._spans.add(BYTES, first, last)
 
-    def _record_differences(self, low: int, end: int) -> Iterator[tuple[str, int, int, int]]:
-        """Yield the differences between the records of two copies from offset `low` to `end`, in offset order."""
-        interval = OffsetInterval(low, end + 1, control=True)
+    def _record_differences(self, firsts: list[int], lasts: list[int]) -> Iterator[tuple[str, int, int]]:
+        """Yield the differences between the records of two copies in some offset ranges, in offset order.
+
+        Each difference consists of its kind, its offset and its side.
+        """
         damage = [BatchDamage(), BatchDamage()]
-        sides = [log.records(interval, on_damage=found) for log, found in zip(self._logs, damage, strict=True)]
+        sides = [_records_in(log, firsts, lasts, found) for log, found in zip(self._logs, damage, strict=True)]
         a, b = (next(side, None) for side in sides)
         while a is not None or b is not None:
             if b is None or (a is not None and a.offset < b.offset):
                 assert a is not None
-                yield MISSING, a.offset, a.offset, 0
+                yield MISSING, a.offset, 0
                 a = next(sides[0], None)
             elif a is None or b.offset < a.offset:
-                yield MISSING, b.offset, b.offset, 1
+                yield MISSING, b.offset, 1
                 b = next(sides[1], None)
             else:
                 if a != b:
-                    yield RECORDS, a.offset, a.offset, -1
+                    yield RECORDS, a.offset, -1
                 a, b = (next(side, None) for side in sides)
         for side, collected in enumerate(damage):
             for d in collected.found:
                 self._spans.add_damage(side, d)
+
+
+def _records_in(
+    log: PartitionLog, firsts: list[int], lasts: list[int], damage: BatchDamage
+) -> Iterator[core.Record[Any]]:
+    """Yield the records in some offset ranges. Only the batches that overlap these ranges are decoded."""
+    low, high, i = firsts[0], lasts[-1] + 1, 0
+    starts, ends = np.array(firsts, np.int64), np.array(lasts, np.int64)
+    reader = RecordReader(capacity=1024, first_offset=low, end_offset=high, max_batch_bytes=log.max_batch_bytes)
+    for part in log.parts(low, high, damage, grouped=True):
+        table, errors = part.table, BatchErrors()
+        first, last = _offset_ranges(table, low - 1)
+        at = np.minimum(np.searchsorted(ends, first), len(ends) - 1)
+        chosen = (ends[at] >= first) & (starts[at] <= last)
+        for source, columns in reader.read(part.buffer, table.compress(chosen), errors):
+            for record in core.make_records(source, columns):
+                while lasts[i] < record.offset:
+                    i += 1
+                if firsts[i] <= record.offset:
+                    yield record
+        if errors:
+            damage.add(part.damage_of(errors))
+
+
+def _offset_ranges(table: BatchTable, before: int) -> tuple[IntArray, IntArray]:
+    """Return the lowest possible offset and the last offset of each batch.
+
+    A wrapper message's header does not contain its first offset. `before` is the last offset before
+    the batches.
+    """
+    last = last_offsets(table)
+    first = table["base_offset"].copy()
+    wrappers = (table["magic"] < MAGIC_V2) & (table["count"] < 0)
+    if wrappers.any():
+        first[wrappers] = np.concatenate(([before], last[:-1]))[wrappers] + 1
+    return first, last
 
 
 def _equal_batches(a: _Batches, b: _Batches, most: int) -> tuple[int, int]:
