@@ -184,7 +184,7 @@ cdef int64_t inner_messages_end(const uint8_t* data, Py_ssize_t size, FoundBatch
     while True:                 # Find the end of the messages.
         previous = int64_at(data + end)
         end += ENTRY_OVERHEAD + <int64_t>int32_at(data + end + LENGTH_AT)
-        if end - start > CHAIN_REACH or end + BATCH_HEADER_SIZE > size or end + origin >= scanned_to or end + origin >= zero_tail:
+        if end - start > CHAIN_REACH or end + BATCH_HEADER_SIZE > size or end + origin >= scanned_to or end + origin >= zero_tail or previous == INT64_MAX:
             return -1
         followed = batch_found_at(candidates, end + origin)
         if not followed and may_be_missed(data, size, end, origin, file_end, expected):

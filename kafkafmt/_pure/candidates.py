@@ -246,6 +246,8 @@ def inner_messages_end(
         end = ends[-1]
         if end - start > CHAIN_REACH or end + BATCH_HEADER_SIZE > len(view) or end >= min(scanned_to, zero_tail):
             return None
+        if offsets[-1] == MAX_OFFSET:
+            return None
         if end not in known:
             if may_be_missed(view, end, file_end, expected):
                 return None
