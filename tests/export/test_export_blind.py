@@ -26,6 +26,7 @@ from kafkafmt.exporting.delivered import TaskPlan, check_damage, check_missing, 
 from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
+from kafkafmt.spark.source.same_log import without_hole
 from kafkafmt.spark.source.splits import alone
 
 GOLDEN = case("segments")
@@ -60,6 +61,31 @@ def test_task_that_finds_transactions_raises_if_a_segment_is_truncated(folder: P
     VIEWS["shorten one"](folder)
     with pytest.raises(UnavailableSegmentError, match=r"bytes on this host, but \d+ bytes on the driver"):
         transactions_in_task(directory, LIMITS)
+
+
+def test_tasks_raise_if_the_last_segment_ends_earlier_at_the_border_of_a_batch(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    path, batches = tmp_path / "t-0" / f"{0:020}.log", [batch([record(0)], base_offset=i) for i in range(4)]
+    path.write_bytes(b"".join(batches))
+    (directory,) = pickle.loads(pickle.dumps(discover([tmp_path]).partitions))
+    path.write_bytes(b"".join(batches[:2]))
+    for work in (
+        lambda: plan_in_task(alone(directory, directory.segments[0]), LIMITS),
+        lambda: transactions_in_task(directory, LIMITS),
+    ):
+        with pytest.raises(UnavailableSegmentError, match=r"bytes on this host, but \d+ bytes on the driver"):
+            work()
+
+
+def test_tasks_accept_a_last_segment_without_its_preallocated_space(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    path, data = tmp_path / "t-0" / f"{0:020}.log", batch([record(0)])
+    path.write_bytes(data)
+    os.truncate(path, 1 << 20)
+    (directory,) = pickle.loads(pickle.dumps([without_hole(d) for d in discover([tmp_path]).partitions]))
+    os.truncate(path, len(data))
+    assert isinstance(plan_in_task(alone(directory, directory.segments[0]), LIMITS), TaskPlan)
+    assert transactions_in_task(directory, LIMITS).last_stable_offset == 1
 
 
 def test_tasks_accept_a_segment_that_the_log_cleaner_has_replaced(folder: Path) -> None:

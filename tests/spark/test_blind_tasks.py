@@ -142,6 +142,27 @@ def test_task_continues_if_the_log_cleaner_has_replaced_a_later_segment(tmp_path
             list(reader.read(partitions[0]))
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_task_raises_if_the_last_segment_lacks_a_marker_at_its_end(tmp_path: Path, first: int) -> None:
+    """A damaged header could hide the marker. In the task, the last segment ends at the border of a batch."""
+    with LogDirectory(tmp_path, segment_bytes=4096, index_interval_bytes=1) as directory:
+        writer = directory.writer("t", 0)
+        writer.append([(b"k", bytes(900))], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+        for _ in range(6):
+            writer.append([(b"k", bytes(900))])
+        writer.end_transaction(7, 0, commit=True)
+    segments = segments_of(tmp_path / "t-0")
+    assert len(segments) == 2
+    damaged = bytearray(segments[first].read_bytes())
+    damaged[len(split(bytes(damaged))[0]) + 16] = 9  # the magic
+    segments[first].write_bytes(damaged)
+    reader, partitions = plan(tmp_path, splitBytes=1, **{"kafka.isolation.level": "read_committed"})
+    marker = len(segments[1].read_bytes()) - 78
+    os.truncate(segments[1], marker)
+    with pytest.raises(UnavailableSegmentError, match=r"on this host"):
+        list(reader.read(partitions[0]))
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("value", [bytes(900), b"x" * 900], ids=["zeros", "text"])
 def test_task_continues_if_a_broker_has_removed_preallocated_space(tmp_path: Path, level: str, value: bytes) -> None:

@@ -267,8 +267,9 @@ class Piece:
         """Raise an OSError if this or a later segment of `log` lacks batches that exist on the driver.
 
         The missing batches could be the transaction markers of this part of the segment. Without the
-        error, its records would be omitted, as if the markers were damaged. No error is raised if
-        retention has removed this segment.
+        error, its records would be omitted, as if the markers were damaged. If the last segment lacks
+        markers at its end, their transactions are open, and the last stable offset shows it. No error
+        is raised if retention has removed this segment.
         """
         names = [segment.name for segment in log.segments]
         if self.segment.name not in names:
@@ -278,7 +279,8 @@ class Piece:
             ("the file has", plain_bytes([own]), plain_bytes([self.segment])),
             ("the later segments have", plain_bytes(later), self.later_bytes),
         ):
-            if found < expected and any(lacks_batches(log.plan(s), log.directory) for s in (own, *later)):
+            followed = [segment for segment in (own, *later) if segment.next_base is not None]
+            if found < expected and any(lacks_batches(log.plan(s), log.directory) for s in followed):
                 raise unavailable(
                     self.segment,
                     f"{what} {found} bytes on this host, but {expected} bytes on the driver: this host sees other "

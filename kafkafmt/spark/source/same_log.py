@@ -8,13 +8,42 @@ again. Only an incomplete copy and a new topic are errors.
 
 from __future__ import annotations
 
-from ...log import PartitionDir
+from dataclasses import replace
+
+from ...log import PartitionDir, SegmentFile
 from ...log.format import files
 from ...log.format.file_view import FileView
-from ...log.format.preallocated import only_zeros
+from ...log.format.preallocated import end_of_content, only_zeros, start_of_last_hole
 from ...log.reading.missing import unavailable
 from ...log.reading.parts import RunColumns
 from ...log.reading.plan import SegmentPlan
+from ...paths import UrlPath
+
+
+def without_hole(directory: PartitionDir) -> PartitionDir:
+    """Return a copy of `directory`, in which no segment size includes preallocated space. See `data_size`."""
+    return replace(directory, segments=[with_data_size(segment) for segment in directory.segments])
+
+
+def with_data_size(segment: SegmentFile) -> SegmentFile:
+    """Return a segment whose size does not include preallocated space. See `data_size`."""
+    if not segment.last or (size := data_size(segment)) == segment.size:
+        return segment
+    return SegmentFile(segment.folder, segment.name, segment.next_base, segment.last, size)
+
+
+def data_size(segment: SegmentFile) -> int:
+    """Return the size of a segment in bytes, without the preallocated space at its end.
+
+    A broker removes this space when it starts the next segment, possibly before a task reads the log.
+    """
+    if isinstance(segment.place, UrlPath) or not segment.name.endswith(".log"):
+        return segment.size
+    try:
+        with FileView(segment.place) as view:
+            return segment.size if start_of_last_hole(view) >= segment.size else end_of_content(view)
+    except OSError:  # tasks report the error
+        return segment.size
 
 
 def is_listed(directory: PartitionDir) -> bool:
@@ -44,7 +73,8 @@ def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
     No batch is missing if the file ends with a valid batch, or with zeros after it, and no offset is
     missing before the next segment. In a compacted log, offsets may be missing before the next
     segment. Then the path must refer to the directory that the driver has listed, because an
-    incomplete copy is in another directory.
+    incomplete copy is in another directory. After the last segment, there is no next offset to
+    compare, so batches may always be missing.
     """
     segment, runs = plan.segment, RunColumns.of(plan.extents)
     end = max(int(found.end.max(initial=0)) for found in (runs, RunColumns.of(plan.omitted)))
@@ -52,7 +82,9 @@ def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
         with FileView(segment.place, fill_unreadable=True) as view:
             if not only_zeros(view, end):
                 return True
-    if segment.next_base is None or plan.next_offset == segment.next_base:
+    if plan.next_offset == segment.next_base:
         return False
+    if segment.next_base is None:
+        return True
     compacted = directory.cleaned or not all(runs.dense.tolist())
     return not (compacted and is_listed(directory))

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from ...log import PartitionDir, PartitionLog, SegmentFile
 from ...log.format.file_view import FileView
-from ...log.format.preallocated import end_of_content, start_of_last_hole
 from ...log.reading.index_ranges import Stretch, border_near, last_border, stretch_of
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import Transactions
-from ...paths import UrlPath
 from .pieces import Piece, plain_bytes
+from .same_log import data_size
 
 SPLIT_BYTES = 64 << 20
 """Approximate size of a split (a range of a partition that a task reads), in bytes.
@@ -111,18 +110,11 @@ def _without_hole(segment: SegmentFile, stretch: Stretch) -> Stretch:
     If the index contains a batch in this space, data is missing there, and the result is `stretch`.
     This is also the result if no byte differs from zero.
     """
-    if not segment.last or stretch.end.indexed or isinstance(segment.place, UrlPath):
-        return stretch
-    try:
-        with FileView(segment.place) as view:
-            if start_of_last_hole(view) >= stretch.end.position:
-                return stretch
-            end = end_of_content(view)
-    except OSError:  # tasks report the error
+    if not segment.last or stretch.end.indexed or (end := data_size(segment)) >= stretch.end.position:
         return stretch
     last = last_border(segment)
     start = max(stretch.start.position, 0 if last is None else last.position)
-    return replace(stretch, end=replace(stretch.end, position=end)) if start < end < stretch.end.position else stretch
+    return replace(stretch, end=replace(stretch.end, position=end)) if start < end else stretch
 
 
 def _check_exists(log: PartitionLog, segment: SegmentFile) -> None:
