@@ -94,10 +94,17 @@ def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], 
     with open_writer(sink, SCHEMA, options.compression, options.compression_level) as writer:
         for rows in _row_groups(_rows(ordered)):
             size += sum(len(row[-1] or b"") for row in rows)
-            columns = zip(*rows, strict=True) if rows else [[]] * len(SCHEMA)
-            arrays = [pa.array(column, type) for column, type in zip(columns, SCHEMA.types, strict=True)]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA))
+            writer.write_table(_table(rows))
     return size
+
+
+def _table(rows: list[Row]) -> pa.Table:
+    if not rows:  # `pa.array` imports pandas
+        return pa.Table.from_batches([], SCHEMA)
+    columns = zip(*rows, strict=True)
+    return pa.Table.from_arrays(
+        [pa.array(c, type) for c, type in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA
+    )
 
 
 def _row_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -76,28 +76,28 @@ def counted() -> Iterator[Work]:
         m for n, m in list(sys.modules.items()) if n.startswith("kafkafmt.") and m is not None and "core" in vars(m)
     ]
     cores = [vars(m)["core"] for m in modules]
-    read_into, decompress = file_view.FileView.read_into, codecs.Decompressor.decompress
+    read_into, decompress = file_view.FileView.read_into, codecs.Decompressor._decompress
 
     def counted_read(self: Any, view: Any, position: int) -> int:
         got = read_into(self, view, position)
         work.read, work.reads = work.read + got, work.reads + 1
         return got
 
-    def counted_decompress(self: Any, codec: int, payload: Any, arena: Any) -> int:
+    def counted_decompress(self: Any, codec: int, view: memoryview, arena: Any) -> int:
         before = arena.filled
         try:
-            return decompress(self, codec, payload, arena)
+            return decompress(self, codec, view, arena)
         finally:
-            work.decompressed += max(arena.filled - before, 0) + memoryview(payload).nbytes
+            work.decompressed += max(arena.filled - before, 0) + view.nbytes
 
     for module, core in zip(modules, cores, strict=True):
         vars(module)["core"] = _Counting(core, work)
     file_view.FileView.read_into = counted_read  # type: ignore[method-assign]
-    codecs.Decompressor.decompress = counted_decompress  # type: ignore[method-assign]
+    codecs.Decompressor._decompress = counted_decompress  # type: ignore[method-assign]
     try:
         yield work
     finally:
         file_view.FileView.read_into = read_into  # type: ignore[method-assign]
-        codecs.Decompressor.decompress = decompress  # type: ignore[method-assign]
+        codecs.Decompressor._decompress = decompress  # type: ignore[method-assign]
         for module, core in zip(modules, cores, strict=True):
             vars(module)["core"] = core
