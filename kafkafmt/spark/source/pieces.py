@@ -251,8 +251,9 @@ class Piece:
             return found
         if confirmed_only:
             raise UnconfirmedError(self.segment.name)
-        self._check_sizes(partitions.log_of(directory, limits, log))
-        whole = partitions.log_of(directory, limits, log).transactions
+        whole_log = partitions.log_of(directory, limits, log)
+        self._check_sizes(whole_log)
+        whole = whole_log.transactions
         if whole.last_stable_offset < end:  # without this error, the later records would be omitted silently
             raise unavailable(
                 self.segment,
@@ -275,11 +276,11 @@ class Piece:
         if self.segment.name not in names:
             return
         own, *later = log.segments[names.index(self.segment.name) :]
+        followed = [segment for segment in (own, *later) if segment.next_base is not None]
         for what, found, expected in (
             ("the file has", plain_bytes([own]), plain_bytes([self.segment])),
             ("the later segments have", plain_bytes(later), self.later_bytes),
         ):
-            followed = [segment for segment in (own, *later) if segment.next_base is not None]
             if found < expected and any(lacks_batches(log.plan(s), log.directory) for s in followed):
                 raise unavailable(
                     self.segment,

@@ -82,7 +82,7 @@ def cut_splits(
     splits: list[Split] = []
     left = 0
     for segment in segments:
-        rest = _without_hole(segment, stretch_of(segment, interval.low, interval.damage_high))
+        rest = _before_hole(segment, stretch_of(segment, interval.low, interval.damage_high))
         if not segment.size:
             _check_exists(log, segment)
         while rest.size:
@@ -103,7 +103,7 @@ def cut_splits(
     return splits
 
 
-def _without_hole(segment: SegmentFile, stretch: Stretch) -> Stretch:
+def _before_hole(segment: SegmentFile, stretch: Stretch) -> Stretch:
     """Return a byte range without the preallocated space at the end of the last segment.
 
     A broker removes this space when it starts a new segment, possibly before a task reads the segment.
