@@ -263,7 +263,8 @@ cdef int judge_candidates(const uint8_t* data, Py_ssize_t size, int64_t origin, 
     cdef bint linked
     while rejected.count < candidates.count:
         candidate = candidates.at[rejected.count] - origin
-        if candidate + BATCH_HEADER_SIZE > size:
+        # The window can have moved past the candidate. Five bytes before the candidate are read too.
+        if candidate < 5 or candidate + BATCH_HEADER_SIZE > size:
             return UNDECIDED
         q = data + candidate
         if ends_before(bad, data, origin, candidate + origin):
@@ -272,7 +273,7 @@ cdef int judge_candidates(const uint8_t* data, Py_ssize_t size, int64_t origin, 
             rejected.count += 1
             continue
         end = candidate + ENTRY_OVERHEAD + <int64_t>int32_at(q + LENGTH_AT)
-        if candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
+        if end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return UNDECIDED
         at = value_end(data, size, candidates, rejected.count, origin, scanned_to, file_end, zero_tail, expected)
         if at < 0:

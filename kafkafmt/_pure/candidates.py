@@ -304,7 +304,8 @@ def judge_candidates(
     size = len(view)
     for i in range(rejected.count, len(candidates)):
         candidate, rejected.count = candidates[i], i
-        if candidate + BATCH_HEADER_SIZE > size:
+        # The window can have moved past the candidate. Five bytes before the candidate are read too.
+        if candidate < 5 or candidate + BATCH_HEADER_SIZE > size:
             return UNDECIDED
         if bad.ends_before(view, candidate):
             return OWN_END
@@ -312,7 +313,7 @@ def judge_candidates(
             continue
         end = batch_end(view, candidate)
         (first, after) = batch_offsets(view, candidate)
-        if candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
+        if end + BATCH_HEADER_SIZE > size or first > HIGHEST:
             return UNDECIDED
         plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
         value = value_end(view, candidates, i, scanned_to, file_end, zero_tail, expected)

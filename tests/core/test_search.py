@@ -496,3 +496,13 @@ def test_a_length_that_ends_inside_a_valid_batch_is_wrong(core: ModuleType, vali
     found, end = np.array(sorted(map(data.index, candidates)), np.int64), len(data) + 200
     expected = stop if valid else len(damaged)
     assert core.resume_after(data + bytes(200), found, 0, 0, end, end, end, 5, False) == (expected, False)
+
+
+def test_a_batch_before_the_bytes_in_memory_is_not_rejected(core: ModuleType) -> None:
+    """The search can have found a batch, and have read later bytes since then."""
+    data, origin = b"".join(simple_batch([b"v"], i) for i in (9, 12, 15)), 1 << 40
+    found, end = np.array([0, origin], np.int64), origin + len(data)
+    state = np.array([0, 0, 0, end - 70, 0], np.int64)
+    damaged = mutate(simple_batch([b"damaged"], 5), 17, b"\x55" * 4)
+    core.reject_candidates(data, found, damaged, state, -100, origin, end, end, end, 5, False)
+    assert state.tolist() == [0, 0, 0, end - 70, 0]
