@@ -19,16 +19,16 @@ cdef inline int may_begin(Prefixes* prefixes, const uint8_t* p, const uint8_t* f
                           bint* beyond) noexcept nogil:
     """Return whether the plausible header at `p` can be the header of a batch in the log.
 
-    If the batch ends at or before `following`, the batch must be valid. If the batch ends later, its
-    header must continue the log at offset `expected`, and it must not end after the end of the file,
-    which is `file_left` bytes after `p`. If the batch would end after the end of the file, set
-    `beyond`. Return -1 if malloc() fails.
+    The batch must be valid. An exception is a batch that ends after `following` and whose header
+    continues the log at offset `expected`: it must only end before the end of the file, which is
+    `file_left` bytes after `p`. If it would end later, set `beyond`. Return -1 if malloc() fails.
     """
     if int32_at(p + LENGTH_AT) > following - p - ENTRY_OVERHEAD:
-        if not continues_log(p, expected):
+        if continues_log(p, expected):
+            beyond[0] = beyond[0] or int32_at(p + LENGTH_AT) > file_left - ENTRY_OVERHEAD
+            return int32_at(p + LENGTH_AT) <= file_left - ENTRY_OVERHEAD
+        if int32_at(p + LENGTH_AT) > prefixes.stop - p - ENTRY_OVERHEAD:
             return False
-        beyond[0] = beyond[0] or int32_at(p + LENGTH_AT) > file_left - ENTRY_OVERHEAD
-        return int32_at(p + LENGTH_AT) <= file_left - ENTRY_OVERHEAD
     cdef uint32_t crc = 0
     if span_crc(prefixes, crc_kind(p), crc_start(p), p + ENTRY_OVERHEAD + int32_at(p + LENGTH_AT), &crc):
         return -1

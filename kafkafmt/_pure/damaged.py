@@ -23,20 +23,23 @@ from .varint import check_range, view_of
 
 
 def may_begin(
-    view: memoryview, crcs: PrefixCrcs, p: int, following: int, file_end: int, expected: int
+    view: memoryview, crcs: PrefixCrcs, p: int, following: int, stop: int, file_end: int, expected: int
 ) -> tuple[bool, bool]:
     """Check whether the bytes at `p`, which look like a batch header, are accepted as the header of a batch in the log.
 
-    A batch that ends at or before the position `following` must match its CRC. A batch that ends
-    later must not end after the position `file_end`. Its base offset must be between the expected
-    next offset `expected` and `expected` + 2**31 - 1.
+    The CRC of the batch must match. An exception is a batch that ends after the position `following`,
+    and whose base offset is between the expected next offset `expected` and `expected` + 2**31 - 1.
+    Such a batch must only end at or before the position `file_end`.
 
     Return two bools: whether the header is accepted, and whether the header is rejected only
     because its batch would end after `file_end`.
     """
     if not whole(view, p, following):
-        continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end
-        return continued and not beyond, continued and beyond
+        if continues_log(view, p, expected):
+            beyond = batch_end(view, p) > file_end
+            return not beyond, beyond
+        if not whole(view, p, stop):
+            return False, False
     return crcs.of_batch(p, batch_end(view, p)) == stored_crc(view, p), False
 
 
@@ -55,7 +58,7 @@ def after_corrupted(
     if stop - following < BATCH_HEADER_SIZE or not continues_log(view, following, expected):
         return None, False
     for q in plausible_positions(view, p + 1, following, stop):
-        begins, beyond = may_begin(view, crcs, q, following, file_end, expected)
+        begins, beyond = may_begin(view, crcs, q, following, stop, file_end, expected)
         if begins:
             return None, False
         any_beyond |= beyond

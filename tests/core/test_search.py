@@ -140,6 +140,14 @@ def test_scan_damaged_does_not_skip_a_batch_that_may_contain_another(core: Modul
     assert skip(core, bad + simple_batch([b"v"], 1) + bytes(61)) == ([], 0)
 
 
+def test_scan_damaged_does_not_trust_a_length_that_ends_inside_a_valid_batch(core: ModuleType) -> None:
+    """The damaged batch lacks its last bytes, and the offset of the batch after it is too high for the segment."""
+    bad = mutate(message(1, None, b"damaged", offset=0), 15, b"\xff")[:-3]
+    around = message(1, None, b"v" * 20, offset=2**56)
+    data = bad + around + message(1, None, b"v", offset=2)
+    assert skip(core, data) == ([], 0)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_both_cores_find_the_same_batches(seed: int) -> None:
     native = pytest.importorskip("kafkafmt._core")
