@@ -20,7 +20,7 @@ from ..log.reading.plan import SegmentPlan, plan_segment
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import Transactions
 from ..spark.hosts import host_name, with_host
-from ..spark.source.same_log import lacks_batches
+from ..spark.source.same_log import check_complete, has_less_data
 from ..spark.source.splits import Split
 from ..text import quantity
 from .tasks import BundleResult, Manifest
@@ -54,10 +54,7 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> TaskPlan | str:
         except FileNotFoundError:
             check_retention(directory, segment)
             return host_name()
-        if plan.size < segment.size and lacks_batches(plan, directory):
-            raise unavailable(
-                segment, f"the file has {plan.size} bytes on this host, but {segment.size} bytes on the driver"
-            )
+        check_complete(plan, directory)
     except OSError as error:
         raise with_host(error) from error
     return TaskPlan(plan, _damage_crc(plan))
@@ -86,10 +83,8 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
         found = log.transactions
         for segment in directory.segments:
             size = content_size(segment.place)
-            if size is not None and size < segment.size and lacks_batches(log.plan(segment), directory):
-                raise unavailable(
-                    segment, f"the file has {size} bytes on this host, but {segment.size} bytes on the driver"
-                )
+            if size is not None and has_less_data(segment, size):
+                check_complete(log.plan(segment), directory)
         return found
     except OSError as error:
         raise with_host(error) from error

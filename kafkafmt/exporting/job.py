@@ -30,7 +30,7 @@ from ..log.reading.plan import SegmentPlan
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import TransactionInDoubtError, Transactions
 from ..paths import full_disk_named
-from ..spark.source.same_log import with_data_size, without_hole
+from ..spark.source.same_log import up_to_content
 from ..spark.source.splits import SPLIT_BYTES, Split, alone, cut_splits, stable_part
 from ..text import counted, encode_indented_json
 from ..text import size as size_text
@@ -278,7 +278,7 @@ class Export:
         def find(item: tuple[int, PartitionDir]) -> tuple[int, Transactions]:
             return item[0], transactions_in_task(item[1], limits)
 
-        tasks = [[(i, without_hole(work.log.directory))] for i, work in enumerate(wanted)]
+        tasks = [[(i, up_to_content(work.log.directory))] for i, work in enumerate(wanted)]
         description = f"kafkafmt export: find the transactions of {counted(len(wanted), 'partition')}"
         for i, found in engine.run(tasks, find, lambda item, _: JobProgress(_size(item[1])), description):
             wanted[i].log.transactions = found
@@ -289,7 +289,7 @@ class Export:
     def _plan(self, engine: Engine, wanted: list[tuple[Work, SegmentFile]], show: Progress) -> None:
         """Run tasks that determine which batches of the segments can be read."""
         limits, started = self._limits, perf_counter()
-        items = [(i, alone(w.log.directory, with_data_size(s))) for i, (w, s) in enumerate(wanted)]
+        items = [(i, up_to_content(alone(w.log.directory, s))) for i, (w, s) in enumerate(wanted)]
         total = sum(_size(d) for _, d in items)
 
         def walk(item: tuple[int, PartitionDir]) -> tuple[int, TaskPlan | str]:

@@ -26,7 +26,7 @@ from kafkafmt.exporting.delivered import TaskPlan, check_damage, check_missing, 
 from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
-from kafkafmt.spark.source.same_log import without_hole
+from kafkafmt.spark.source.same_log import up_to_content
 from kafkafmt.spark.source.splits import alone
 
 GOLDEN = case("segments")
@@ -77,12 +77,29 @@ def test_tasks_raise_if_the_last_segment_ends_earlier_at_the_border_of_a_batch(t
             work()
 
 
+@pytest.mark.parametrize("kept", [0, 2])
+@pytest.mark.parametrize("size", [0, 1000, 1 << 20])
+def test_tasks_raise_if_the_last_segment_has_zeros_instead_of_batches(tmp_path: Path, size: int, kept: int) -> None:
+    """The file is empty, or it is a copy that was made when fewer batches were in the preallocated space."""
+    (tmp_path / "t-0").mkdir()
+    path, batches = tmp_path / "t-0" / f"{0:020}.log", [batch([record(0)], base_offset=i) for i in range(4)]
+    path.write_bytes(b"".join(batches))
+    (directory,) = pickle.loads(pickle.dumps([up_to_content(d) for d in discover([tmp_path]).partitions]))
+    path.write_bytes(b"".join(batches[:kept]).ljust(size, b"\0"))
+    for work in (
+        lambda: plan_in_task(alone(directory, directory.segments[0]), LIMITS),
+        lambda: transactions_in_task(directory, LIMITS),
+    ):
+        with pytest.raises(UnavailableSegmentError, match=r"bytes on this host, but \d+ bytes on the driver"):
+            work()
+
+
 def test_tasks_accept_a_last_segment_without_its_preallocated_space(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     path, data = tmp_path / "t-0" / f"{0:020}.log", batch([record(0)])
     path.write_bytes(data)
     os.truncate(path, 1 << 20)
-    (directory,) = pickle.loads(pickle.dumps([without_hole(d) for d in discover([tmp_path]).partitions]))
+    (directory,) = pickle.loads(pickle.dumps([up_to_content(d) for d in discover([tmp_path]).partitions]))
     os.truncate(path, len(data))
     assert isinstance(plan_in_task(alone(directory, directory.segments[0]), LIMITS), TaskPlan)
     assert transactions_in_task(directory, LIMITS).last_stable_offset == 1

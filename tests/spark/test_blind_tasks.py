@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from blind import VIEWS, segments_of
-from building import split
+from building import batch, record, split
 from golden_cases import case
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
@@ -161,6 +161,23 @@ def test_task_raises_if_the_last_segment_lacks_a_marker_at_its_end(tmp_path: Pat
     os.truncate(segments[1], marker)
     with pytest.raises(UnavailableSegmentError, match=r"on this host"):
         list(reader.read(partitions[0]))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("kept", "size"), [(0, 0), (0, 1000), (2, 1000), (2, 1 << 20)])
+def test_task_raises_if_the_last_segment_has_zeros_instead_of_batches(
+    tmp_path: Path, kept: int, size: int, level: str
+) -> None:
+    """The file is empty, or it is a copy that was made when fewer batches were in the preallocated space."""
+    (tmp_path / "t-0").mkdir()
+    path, batches = tmp_path / "t-0" / f"{0:020}.log", [batch([record(0)], base_offset=i) for i in range(4)]
+    path.write_bytes(b"".join(batches))
+    os.truncate(path, 1 << 20)
+    reader, partitions = plan(tmp_path, **{"kafka.isolation.level": level})
+    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 4
+    path.write_bytes(b"".join(batches[:kept]).ljust(size, b"\0"))
+    with pytest.raises(UnavailableSegmentError, match=r"\(on host"):
+        sum(b.num_rows for p in partitions for b in reader.read(p))
 
 
 @pytest.mark.parametrize("level", LEVELS)

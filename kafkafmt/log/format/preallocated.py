@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from .file_view import FileView
 
 STEP = 1 << 20
-"""Number of bytes that are read at once to find bytes other than zeros."""
+"""Largest number of bytes that are read at once to find bytes other than zeros."""
+FIRST_STEP = 1 << 12
+"""Number of bytes that are read first. Few files end with more zeros than that."""
 BLOCK_BYTES = 512
 """Unit of `st_blocks`, in bytes."""
 _ZEROS = bytes(STEP)
@@ -21,9 +23,10 @@ _ZEROS = bytes(STEP)
 
 def end_of_content(view: FileView) -> int:
     """Return the position after the last nonzero byte of a file, or 0 if all bytes are zero."""
+    step = FIRST_STEP
     for begin, end in reversed(list(_data_ranges(view, 0))):
         while end > begin:
-            start = max(begin, end - STEP)
+            start, step = max(begin, end - step), STEP
             part = bytearray(end - start)
             got = view.read_into(part, start)
             # Comparing the block with a block of zeros is ten times as fast as calling rstrip().

@@ -20,7 +20,7 @@ from ...paths import Location
 from ...records import Chunk
 from ...types import RecordColumns
 from ..hosts import with_host
-from .same_log import check_topic_id, lacks_batches
+from .same_log import check_content, check_topic_id, lacks_batches
 
 
 class WholePartitions:
@@ -85,6 +85,10 @@ class Piece:
     """Total size of the later segments on the driver. 0 if the task does not have to find transactions."""
     topic_id: str | None = None
     """Topic id on the driver. None if it is not known."""
+    content: int | None = None
+    """Position after the last nonzero byte of the segment on the driver. None if the driver has not searched for it,
+    because the segment has no hole at its end.
+    """
 
     @property
     def segment(self) -> SegmentFile:
@@ -197,6 +201,7 @@ class Piece:
 
         try:
             check_topic_id(self.directory, self.topic_id)
+            check_content(self.segment, self.content)
             if self.interval.committed:
                 log.transactions = (
                     replace(self.transactions)

@@ -20,30 +20,75 @@ from ...log.reading.plan import SegmentPlan
 from ...paths import UrlPath
 
 
-def without_hole(directory: PartitionDir) -> PartitionDir:
-    """Return a copy of `directory`, in which no segment size includes preallocated space. See `data_size`."""
-    return replace(directory, segments=[with_data_size(segment) for segment in directory.segments])
-
-
-def with_data_size(segment: SegmentFile) -> SegmentFile:
-    """Return a segment whose size does not include preallocated space. See `data_size`."""
-    if not segment.last or (size := data_size(segment)) == segment.size:
-        return segment
-    return SegmentFile(segment.folder, segment.name, segment.next_base, segment.last, size)
-
-
 def data_size(segment: SegmentFile) -> int:
-    """Return the size of a segment in bytes, without the preallocated space at its end.
+    """Return the size of a segment in bytes, without the preallocated space at the end of the last segment.
 
     A broker removes this space when it starts the next segment, possibly before a task reads the log.
+    Only the space that is a hole is found, because the segment is not read if there is no hole.
     """
-    if isinstance(segment.place, UrlPath) or not segment.name.endswith(".log"):
+    if not _is_readable_end(segment):
         return segment.size
     try:
         with FileView(segment.place) as view:
             return segment.size if start_of_last_hole(view) >= segment.size else end_of_content(view)
     except OSError:  # tasks report the error
         return segment.size
+
+
+def content_end(segment: SegmentFile) -> int | None:
+    """Return the position after the last nonzero byte of the last segment.
+
+    Return None for other segments, because the offsets in the next segment show whether batches are
+    missing. Also return None if the file is compressed, is not local or cannot be read.
+    """
+    if not _is_readable_end(segment):
+        return None
+    try:
+        with FileView(segment.place) as view:
+            return end_of_content(view)
+    except OSError:  # tasks report the error
+        return None
+
+
+def _is_readable_end(segment: SegmentFile) -> bool:
+    """Return whether a segment is the last one, and its last bytes can be read without the bytes before them."""
+    return segment.last and not isinstance(segment.place, UrlPath) and segment.name.endswith(".log")
+
+
+def up_to_content(directory: PartitionDir) -> PartitionDir:
+    """Return a copy of `directory` in which the last segment ends after its last nonzero byte.
+
+    `check_complete` compares this size with the data on the host of a task.
+    """
+    return replace(directory, segments=[_up_to_content(segment) for segment in directory.segments])
+
+
+def _up_to_content(segment: SegmentFile) -> SegmentFile:
+    content = content_end(segment)
+    if content is None:
+        return segment
+    return SegmentFile(segment.folder, segment.name, segment.next_base, segment.last, content)
+
+
+def check_content(segment: SegmentFile, content: int | None) -> None:
+    """Raise OSError if the byte before the position `content` is zero, because this byte differs on the driver.
+
+    An outdated copy of a segment can be as large as the segment on the driver, because its space is
+    preallocated. If `content` is None, or if the file is missing or smaller, nothing is checked here.
+    """
+    if not content or isinstance(segment.place, UrlPath):
+        return
+    try:
+        with FileView(segment.place, fill_unreadable=True) as view:
+            zero = view.read(content - 1, 1) == b"\0" and not view.unreadable
+    except OSError:  # reading the batches raises the error
+        return
+    if zero:
+        raise unavailable(
+            segment,
+            f"the byte at position {content - 1} is zero on this host, but not on the driver: this host sees an outdated "
+            "copy, or a broker truncated the log",
+        )
 
 
 def is_listed(directory: PartitionDir) -> bool:
@@ -67,6 +112,31 @@ def check_topic_id(directory: PartitionDir, topic_id: str | None) -> None:
         )
 
 
+def has_less_data(segment: SegmentFile, size: int) -> bool:
+    """Return whether a segment has less data on this host than on the driver.
+
+    `size` is the size of the file on this host. `segment` describes the file on the driver, see
+    `up_to_content`.
+    """
+    content = content_end(segment)
+    return (size if content is None else content) < segment.size
+
+
+def check_complete(plan: SegmentPlan, directory: PartitionDir) -> None:
+    """Raise OSError if the segment of a plan lacks batches on this host.
+
+    `plan.segment` describes the file on the driver, see `up_to_content`. A batch can end with zeros,
+    so valid batches and damage also count as data.
+    """
+    segment = plan.segment
+    ends = [_batches_end(plan), *(damage.position + damage.length for damage in plan.damaged[-1:])]
+    if has_less_data(segment, plan.size) and max(ends) < segment.size and lacks_batches(plan, directory):
+        found, zeros = (max(ends), ", without zeros at its end") if segment.last else (plan.size, "")
+        raise unavailable(
+            segment, f"the file has {found} bytes on this host, but {segment.size} bytes on the driver{zeros}"
+        )
+
+
 def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
     """Return whether a segment may lack batches on this host, where it or a later segment is smaller than on the driver.
 
@@ -76,15 +146,19 @@ def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
     incomplete copy is in another directory. After the last segment, there is no next offset to
     compare, so batches may always be missing.
     """
-    segment, runs = plan.segment, RunColumns.of(plan.extents)
-    end = max(int(found.end.max(initial=0)) for found in (runs, RunColumns.of(plan.omitted)))
+    segment, runs, end = plan.segment, RunColumns.of(plan.extents), _batches_end(plan)
     if end < plan.size:
         with FileView(segment.place, fill_unreadable=True) as view:
             if not only_zeros(view, end):
                 return True
-    if plan.next_offset == segment.next_base:
-        return False
     if segment.next_base is None:
         return True
+    if plan.next_offset == segment.next_base:
+        return False
     compacted = directory.cleaned or not all(runs.dense.tolist())
     return not (compacted and is_listed(directory))
+
+
+def _batches_end(plan: SegmentPlan) -> int:
+    """Return the position after the last valid batch."""
+    return max(int(RunColumns.of(found).end.max(initial=0)) for found in (plan.extents, plan.omitted))

@@ -82,7 +82,9 @@ def cut_splits(
     splits: list[Split] = []
     left = 0
     for segment in segments:
-        rest = _before_hole(segment, stretch_of(segment, interval.low, interval.damage_high))
+        data_end = data_size(segment)
+        content = data_end if data_end < segment.size else None
+        rest = _before_hole(segment, stretch_of(segment, interval.low, interval.damage_high), data_end)
         if not segment.size:
             _check_exists(log, segment)
         while rest.size:
@@ -95,22 +97,22 @@ def cut_splits(
             taken = Stretch(rest.start, border)
             base, last = segment.base_offset or 0, taken.end.upto
             own = None if transactions is None else transactions.within(base, last)
+            bytes_after = later.get(segment.name, 0)
             splits[-1].pieces.append(
-                Piece(alone(directory, segment), None, interval, own, taken, later.get(segment.name, 0), topic_id)
+                Piece(alone(directory, segment), None, interval, own, taken, bytes_after, topic_id, content)
             )
             left -= taken.size
             rest = Stretch(border, rest.end)
     return splits
 
 
-def _before_hole(segment: SegmentFile, stretch: Stretch) -> Stretch:
-    """Return a byte range without the preallocated space at the end of the last segment.
+def _before_hole(segment: SegmentFile, stretch: Stretch, end: int) -> Stretch:
+    """Return a byte range without the preallocated space, which begins at the file position `end`.
 
-    A broker removes this space when it starts a new segment, possibly before a task reads the segment.
     If the index contains a batch in this space, data is missing there, and the result is `stretch`.
     This is also the result if no byte differs from zero.
     """
-    if not segment.last or stretch.end.indexed or (end := data_size(segment)) >= stretch.end.position:
+    if not segment.last or stretch.end.indexed or end >= stretch.end.position:
         return stretch
     last = last_border(segment)
     start = max(stretch.start.position, 0 if last is None else last.position)
