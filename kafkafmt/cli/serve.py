@@ -97,8 +97,10 @@ class Signals:
         self._reload = reload
         self._has_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _terminal_is_open()
         self._event = asyncio.Event()
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop of the server, or None before it runs."""
+        self._early_reload = False
+        """Whether SIGHUP arrived before the event loop ran."""
         self._first: float | None = None
         """Time of the first signal, on the monotonic clock, or None."""
         self.stopped: bool = False
@@ -119,25 +121,39 @@ class Signals:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_IGN if IN_COMMAND else handler)
 
+    def begin(self) -> None:
+        """Use the running event loop. If SIGHUP has already arrived, reload the files of the server."""
+        self._loop = asyncio.get_running_loop()
+        if self._early_reload:
+            self._start_reload(self._loop)
+
     async def wait(self) -> None:
-        """Wait until a signal arrives."""
+        """Wait until a signal stops the server."""
         if self._first is None:
             await self._event.wait()
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         if number == signal.SIGHUP and not (self._has_terminal and not _terminal_is_open()):
-            if self.loop is not None:
+            if self._loop is None:
+                self._early_reload = True
+            else:
                 with suppress(RuntimeError):  # the event loop has ended
-                    self.loop.call_soon_threadsafe(self.loop.run_in_executor, None, self._reload)
+                    self._loop.call_soon_threadsafe(self._start_reload, self._loop)
             return
         now = time.monotonic()
         if self._first is None:
             self._first = now
         elif not self.stopped and now - self._first > FORCE_SECONDS:
             os._exit(128 + number)
-        if self.loop is not None:
+        if self._loop is not None:
             with suppress(RuntimeError):  # the event loop has ended
-                self.loop.call_soon_threadsafe(self._event.set)
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    def _start_reload(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Reload the files of the server in a thread, unless the server is stopping."""
+        if self._first is None:
+            with suppress(RuntimeError):  # a signal arrived meanwhile, and the event loop starts no threads any more
+                loop.run_in_executor(None, self._reload)
 
 
 @click.command(
@@ -283,7 +299,7 @@ def _raise_open_file_limit() -> None:
 
 async def _serve(server: Server, output_format: str, signals: Signals) -> None:
     """Serve until SIGINT or SIGTERM arrives."""
-    signals.loop = asyncio.get_running_loop()
+    signals.begin()
     async with server:
         if output_format == "json":
             click.echo(encode_json({"ready": True, "host": server.host, "port": server.port}))

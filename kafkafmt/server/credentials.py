@@ -1,10 +1,12 @@
-"""Read the certificate and the users file of a server, also again while the server runs."""
+"""Read the certificate and the users file of a server, and read them again while the server runs."""
 
 from __future__ import annotations
 
 import errno
 import ssl
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from threading import Lock
 
 from .settings import ServerSettings
@@ -48,7 +50,8 @@ class Credentials:
         with self._lock:
             if settings.tls_cert is not None:
                 try:
-                    self.tls = _tls_context(settings, _refuse_passphrase)
+                    key = settings.tls_key or settings.tls_cert
+                    self.tls = _tls_context(settings, partial(_refuse_passphrase, key))
                     yield f"reloaded the certificate {settings.tls_cert}"
                 except OSError as error:
                     yield f"the previous certificate stays in use: {_text(error)}"
@@ -66,8 +69,9 @@ def _text(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}"
 
 
-def _refuse_passphrase() -> str:
-    raise OSError(errno.EINVAL, "the private key is encrypted; restart the server to enter the passphrase")
+def _refuse_passphrase(key: Path) -> str:
+    problem = "the private key is encrypted; restart the server to enter the passphrase"
+    raise OSError(errno.EINVAL, problem, str(key))
 
 
 def _tls_context(settings: ServerSettings, passphrase: Callable[[], str] | None = None) -> ssl.SSLContext | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import select
@@ -18,6 +19,7 @@ from serving import Client, certificate
 
 import kafkafmt
 from kafkafmt import protocol
+from kafkafmt.cli.serve import Signals
 from kafkafmt.protocol import ErrorCode
 
 Start = Callable[..., kafkafmt.Server]
@@ -119,6 +121,54 @@ def test_reload_replaces_the_certificate(started: Start, log: Path, tmp_path: Pa
     server.reload()
     assert server.messages[-1] == f"reloaded the certificate {cert}"
     assert served_certificate(server) == other_cert.read_text().strip()
+
+
+def test_reload_names_the_file_of_an_encrypted_key(started: Start, log: Path, tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    server = started(log, tls_cert=cert, tls_key=key)
+    encrypt = ["openssl", "pkey", "-aes128", "-passout", "pass:secret", "-in", str(key), "-out", str(tmp_path / "new")]
+    subprocess.run(encrypt, check=True, capture_output=True)
+    (tmp_path / "new").replace(key)
+    server.reload()
+    assert server.messages[-1].startswith(f"the previous certificate stays in use: {key}: the private key is encrypted")
+
+
+def test_sighup_before_the_event_loop_runs_is_not_lost() -> None:
+    reloads: list[None] = []
+    signals = Signals(lambda: reloads.append(None))
+
+    async def run() -> None:
+        signals.begin()
+
+    with signals.handled():
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not reloads
+        asyncio.run(run())
+    assert len(reloads) == 1
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_sighup_while_the_server_stops_is_ignored(stopped: bool) -> None:
+    """At the end, the event loop no longer starts threads. asyncio would print a traceback."""
+    problems: list[object] = []
+    reloads: list[None] = []
+    signals = Signals(lambda: reloads.append(None))
+
+    async def run() -> None:
+        signals.begin()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, problem: problems.append(problem))
+        if stopped:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await signals.wait()
+        else:
+            await loop.shutdown_default_executor()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0.05)
+
+    with signals.handled():
+        asyncio.run(run())
+    assert (problems, reloads) == ([], [])
 
 
 def test_command_reloads_on_sighup(log: Path, tmp_path: Path) -> None:
