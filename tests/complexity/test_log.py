@@ -271,6 +271,12 @@ def test_files_with_open_transactions_are_opened_as_often_as_with_one(
     assert opened[0] == opened[1] > 0
 
 
+def test_small_batches_of_open_transactions_are_read_once(write: Callable[..., Path]) -> None:
+    log = log_of(write([(0, b"".join(transactional(i, i) for i in range(50)))]))
+    assert len(log.open_transactions.open) == 50
+    assert log.reads < 15
+
+
 def test_committed_reading_grows_linearly_with_transactions(write: Callable[..., Path]) -> None:
     def work(n: int) -> Counter[str]:
         ends = (control_batch((ABORT, COMMIT)[i % 2], base_offset=2 * i + 1, producer_id=7) for i in range(n))
@@ -506,13 +512,14 @@ def test_salvage_reads_each_producer_snapshot_once(
 
 
 def test_only_few_bytes_of_producer_snapshots_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_files, "KEPT_BYTES", 25)
+    entries = [[ProducerEntry(i)] for i in range(3)]
+    monkeypatch.setattr(snapshot_files, "KEPT_BYTES", 2 * len(snapshot_bytes(entries[0])) + 1)
     snapshots = snapshot_files.SnapshotFiles(tmp_path)
-    for name in "abc":
-        (tmp_path / name).write_bytes(name.encode() * 10)
-        assert snapshots.read(name) == name.encode() * 10
+    for name, expected in zip("abc", entries, strict=True):
+        (tmp_path / name).write_bytes(snapshot_bytes(expected))
+        assert snapshots.read(name) == expected
         (tmp_path / name).unlink()
-    assert [snapshots.read(name) for name in "abc"] == [b"a" * 10, b"b" * 10, None]
+    assert [snapshots.read(name) for name in "abc"] == [*entries[:2], None]
 
 
 def test_index_entries_are_taken_only_if_their_marker_is_before_the_batch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from copy import deepcopy
 from random import Random
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import control_batch, mutate, simple_batch
+from building import TRANSACTIONAL, control_batch, mutate, simple_batch
 from random_tables import random_table
 
 from kafkafmt import _pure
@@ -184,3 +185,14 @@ def test_wrong_arguments_are_refused(native: ModuleType, name: str) -> None:
         getattr(native, name)(table, *start, None, *rest[name])
     with pytest.raises((TypeError, ValueError)):
         getattr(native, name)(np.zeros(1, np.int64), *start, {}, *rest[name])
+
+
+def test_states_of_producers_are_not_searched_for_cycles(native: ModuleType) -> None:
+    table = np.zeros(2, BATCH_DTYPE)
+    table["producer_id"], table["base_offset"], table["attributes"] = [3, 4], [0, 1], TRANSACTIONAL
+    entries: dict[int, ProducerEntry] = {}
+    saved: dict[int, tuple[ProducerEntry | None, int | None]] = {}
+    for _ in range(2):
+        saved.clear()
+        native.update_producers(table, {}, entries, {}, [], saved, ProducerEntry)
+    assert [gc.is_tracked(found) for found in (*entries.values(), *saved.values())] == [False] * 4

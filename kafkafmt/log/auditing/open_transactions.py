@@ -19,10 +19,11 @@ from typing import Any
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
+from ..reading.rows import field_setters, objects_of
 from .salvaged import Salvaged
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OpenTransaction:
     """A transaction that has no marker in the copied batches.
 
@@ -75,6 +76,9 @@ class OpenTransaction:
         }
 
 
+_SETTERS = field_setters(OpenTransaction)
+
+
 def find_open_transactions(log: PartitionLog, damaged: Sequence[Damage], copy: Salvaged) -> list[OpenTransaction]:
     """Return the open transactions in the copy of a partition, the oldest first.
 
@@ -91,12 +95,14 @@ def find_open_transactions(log: PartitionLog, damaged: Sequence[Damage], copy: S
         return []
     lost = DamageColumns.of(damaged)
     highest = int(lost.last[~lost.empty].max(initial=-1))
-    found = []
-    for p in copy.open:
-        first = p.txn_first_offset
-        cause = "open"
-        if log.transactions.open.get(p.producer_id) != first and highest >= first:
-            cause = "dropped" if copy.copied_end < log.next_offset else "damage"
-        aborted_at = copy.aborted.get(p.producer_id)
-        found.append(OpenTransaction(log.topic, log.partition, p.producer_id, p.epoch, first, cause, aborted_at))
-    return found
+    hidden = "dropped" if copy.copied_end < log.next_offset else "damage"
+    opened = log.transactions.open
+    producer_ids = [p.producer_id for p in copy.open]
+    firsts = [p.txn_first_offset for p in copy.open]
+    causes = [
+        hidden if first <= highest and opened.get(producer_id) != first else "open"
+        for producer_id, first in zip(producer_ids, firsts, strict=True)
+    ]
+    n, epochs, aborted_at = len(copy.open), [p.epoch for p in copy.open], map(copy.aborted.get, producer_ids)
+    columns = [log.topic] * n, [log.partition] * n, producer_ids, epochs, firsts, causes, list(aborted_at)
+    return objects_of(OpenTransaction, _SETTERS, *columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -282,11 +282,11 @@ def salvage(
             merged = run.map(merge, replicas_of(logs), threads, wait=True)
             (filled.work / MERGED).rmdir()
             copies = [m.made for m in merged]
-            transactions = [t for m in merged for t in m.transactions]
+            transactions: list[Sequence[OpenTransaction]] = [m.transactions for m in merged]
         else:
             copied = run.map(copy, logs, threads, wait=True)
             copies = [made for _, made, _ in copied]
-            transactions = [t for _, _, those in copied for t in those]
+            transactions = [found for _, _, found in copied]
         messages = finish_directory(filled.work, copies, roots, bounds)
         reports = (
             merged_reports(filled.work, target, merged, limits) if merging else [report for report, _, _ in copied]
@@ -301,16 +301,15 @@ def salvage(
         )
     for message in strays(target, [(made.topic, made.partition) for made in copies]):
         run.tell(message)
-    done = [_salvaged(report, made, target, transactions) for report, made in zip(reports, copies, strict=True)]
+    done = [_salvaged(*parts, target) for parts in zip(reports, copies, transactions, strict=True)]
     if merging:
         done = [replace(p, sources=m.sources, diverged=m.diverged) for p, m in zip(done, merged, strict=True)]
     return SalvageReport(target, tuple(done), tuple(run.unreadable), tuple(run.messages))
 
 
 def _salvaged(
-    report: PartitionReport, made: Salvaged, target: Path, transactions: Iterable[OpenTransaction]
+    report: PartitionReport, made: Salvaged, transactions: Sequence[OpenTransaction], target: Path
 ) -> SalvagedPartition:
-    own = tuple(t for t in transactions if (t.topic, t.partition) == (made.topic, made.partition))
     return SalvagedPartition(
         source=report,
         path=str(target / made.path.name),
@@ -318,7 +317,7 @@ def _salvaged(
         batches=made.batches,
         bytes=made.bytes,
         next_offset=made.next_offset,
-        open_transactions=own,
+        open_transactions=tuple(transactions),
         restored_markers=tuple(made.restored),
     )
 

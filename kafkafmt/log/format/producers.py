@@ -143,7 +143,7 @@ class Producers:
     @property
     def open_transactions(self) -> list[ProducerEntry]:
         """Entries of the producers that have an open transaction, ordered by the first offset of the transaction."""
-        return [self.entries[i] for i in sorted(self._open, key=lambda i: self._open[i])]
+        return [self.entries[i] for i in sorted(self._open, key=self._open.__getitem__)]
 
     def forget(self, before: int) -> None:
         """Remove each producer that has no open transaction and whose timestamp is below `before` (in ms)."""

@@ -55,6 +55,8 @@ class TransactionalBatch(NamedTuple):
     base_offset: int
     producer_id: int
     attributes: int
+    checked: bool
+    """Whether the CRC of the batch was checked."""
 
 
 def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTable]:
@@ -166,12 +168,13 @@ class HeaderWalk:
             raise UnclearHeadersError
         position = self.position
         self._small = self._small + 1 if size <= self._small_batch else 0
-        if size <= MARKER_SIZE or position == 0 or size == left:
+        checked = size <= MARKER_SIZE or position == 0 or size == left
+        if checked:
             read_batch(self.view, position, size)
         self.position, self.last = position + size, last
         self.first = base if self.first is None else self.first
         if attributes & (TRANSACTIONAL_BIT | CONTROL_BIT) and base >= self._first_returned:
-            return [TransactionalBatch(position, size, base, producer_id, attributes)]
+            return [TransactionalBatch(position, size, base, producer_id, attributes, checked)]
         return []
 
     def _read_block(self) -> list[TransactionalBatch] | None:
@@ -199,8 +202,10 @@ class HeaderWalk:
         chosen = _that_matter(rows[transactional & (rows["base_offset"] >= self._first_returned)])
         columns = ("position", "size", "base_offset", "producer_id", "attributes")
         found = [
-            TransactionalBatch(self.position + position, *rest)
-            for position, *rest in zip(*(chosen[name].tolist() for name in columns), strict=True)
+            TransactionalBatch(self.position + position, size, base, producer_id, attributes, checked=True)
+            for position, size, base, producer_id, attributes in zip(
+                *(chosen[name].tolist() for name in columns), strict=True
+            )
         ]
         self.position, self.last = self.position + scan.position, int(lasts[-1])
         self.first = int(rows["base_offset"][0]) if self.first is None else self.first

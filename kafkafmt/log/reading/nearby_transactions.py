@@ -369,7 +369,8 @@ def _open_after(
             for found in batches:
                 outcomes.add(found)
             end = max(end, walk.last + 1)
-        for segment, opened in itertools.groupby(outcomes.open.values(), attrgetter("segment")):
+        unchecked = (found for found in outcomes.open.values() if not found.batch.checked)
+        for segment, opened in itertools.groupby(unchecked, attrgetter("segment")):
             with _counted_view(segment, counts) as view:
                 for found in opened:
                     read_batch(view, found.batch.position, found.batch.size)
