@@ -9,8 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -252,16 +250,24 @@ class TemporaryFilesError(OSError):
     """Raised if there is no space for a temporary file. It contains the path of the directory for temporary files."""
 
 
-@contextmanager
-def full_disk_named(output: str | os.PathLike[str]) -> Iterator[None]:
+class full_disk_named:
     """Convert errors about a full disk, an exceeded quota or a too large file, so that they contain the path `output`.
 
     Without the conversion, an error about a full disk contains the path of the copied input, or no
     path. A `TemporaryFilesError` is not converted, because it concerns another disk.
+
+    This context manager is a class, because a generator takes five times as long. `salvage` enters it for
+    each file that it writes.
     """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL_DISK or isinstance(error, TemporaryFilesError):
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), os.fspath(output)) from error
+
+    __slots__ = ("_output",)
+
+    def __init__(self, output: str | os.PathLike[str]) -> None:
+        self._output = output
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and error.errno in FULL_DISK and not isinstance(error, TemporaryFilesError):
+            raise OSError(error.errno, os.strerror(error.errno), os.fspath(self._output)) from error

@@ -154,6 +154,14 @@ class BatchSummary(NamedTuple):
     dense : bool
         Whether no offset is missing between the batches, and the counts of all batches add up to
         the number of offsets.
+    first, last : int
+        Base offset of the first batch, and last offset of the last batch. 0 and -1 if there are no
+        batches.
+    start, end : int
+        Position at which the first batch begins, and position at which the last batch ends. 0 if there
+        are no batches.
+    adjacent : bool
+        Whether each batch begins at the position at which the previous batch ends.
     """
 
     wrappers: bool
@@ -172,6 +180,11 @@ class BatchSummary(NamedTuple):
     offsets: int
     increasing: bool
     dense: bool
+    first: int
+    last: int
+    start: int
+    end: int
+    adjacent: bool
 
 
 IndexState = tuple[int, int, int, int]

@@ -15,15 +15,17 @@ def summarize_batches(rows):
     cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
     cdef bint wrappers = False, producers = False, negative_delta = False
     cdef int64_t records = 0, low = NO_TIMESTAMP, high = NO_TIMESTAMP, lowest = INT64_MAX, highest = INT64_MIN
-    cdef int64_t last = 0, previous = 0, counted = 0, offsets = 0
+    cdef int64_t last = -1, previous = 0, counted = 0, offsets = 0, end = 0
     cdef int32_t lowest_epoch = MAX_INT32, highest_epoch = -MAX_INT32 - 1
-    cdef bint increasing = True, dense = True
+    cdef bint increasing = True, dense = True, adjacent = True
     cdef uint32_t attributes = 0, codecs = 0, magics = 0
     cdef const Batch* row
     for i in range(n):
         row = &batches[i]
         last = last_offset_of(row)
         increasing = increasing and (i == 0 or previous < row.base_offset)
+        adjacent = adjacent and (i == 0 or row.position == end)
+        end = row.position + row.size
         dense = dense and (i == 0 or (previous < INT64_MAX and row.base_offset == previous + 1))
         counted += row.count
         offsets += <int64_t>max(row.last_offset_delta, 0) + 1
@@ -44,7 +46,8 @@ def summarize_batches(rows):
             low = row.base_timestamp if low < 0 else min(low, row.base_timestamp)
     dense = dense and (n == 0 or <uint64_t>counted == <uint64_t>last - <uint64_t>batches[0].base_offset + 1)
     return BatchSummary(wrappers, records, attributes, codecs, magics, low, high, producers, negative_delta, lowest, highest,
-                        lowest_epoch, highest_epoch, offsets, increasing, dense)
+                        lowest_epoch, highest_epoch, offsets, increasing, dense, batches[0].base_offset if n else 0, last,
+                        batches[0].position if n else 0, end, adjacent)
 
 
 cdef inline Py_ssize_t first_at_least(const int64_t* values, Py_ssize_t n, int64_t value) noexcept nogil:

@@ -41,6 +41,11 @@ def summarize_batches(rows: BatchTable) -> BatchSummary:
         offsets=len(rows) + int(np.maximum(rows["last_offset_delta"], 0).sum(dtype=np.int64)),
         increasing=bool((lasts[:-1] < firsts[1:]).all()),
         dense=adjacent and int(rows["count"].sum(dtype=np.int64)) == span,
+        first=int(firsts[0]) if len(rows) else 0,
+        last=int(lasts[-1]) if len(rows) else -1,
+        start=int(rows["position"][0]) if len(rows) else 0,
+        end=int(rows["position"][-1]) + int(rows["size"][-1]) if len(rows) else 0,
+        adjacent=bool((rows["position"][1:] == (rows["position"] + rows["size"])[:-1]).all()),
     )
 
 

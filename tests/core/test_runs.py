@@ -34,9 +34,18 @@ def test_both_cores_summarize_and_combine_batches_alike(native: ModuleType, seed
 
 
 def test_summary_of_an_empty_table(core: ModuleType) -> None:
-    least = (MAX_OFFSET, MIN_OFFSET, 2**31 - 1, -(2**31), 0, True, True)
+    least = (MAX_OFFSET, MIN_OFFSET, 2**31 - 1, -(2**31), 0, True, True, 0, -1, 0, 0, True)
     expected = BatchSummary(False, 0, 0, 0, 0, -1, -1, False, False, *least)
     assert core.summarize_batches(np.empty(0, BATCH_DTYPE)) == expected
+
+
+@pytest.mark.parametrize(("moved", "adjacent"), [(0, True), (1, False), (-1, False)])
+def test_summary_shows_whether_batches_are_adjacent(core: ModuleType, moved: int, adjacent: bool) -> None:
+    table = np.zeros(3, BATCH_DTYPE)
+    table["position"], table["size"] = [7, 77, 147 + moved], 70
+    table["base_offset"], table["last_offset_delta"], table["magic"] = [4, 6, 9], [1, 2, 3], 2
+    found = core.summarize_batches(table)
+    assert (found.first, found.last, found.start, found.end, found.adjacent) == (4, 12, 7, 217 + moved, adjacent)
 
 
 def test_runs_end_at_falling_offsets_and_at_given_rows(core: ModuleType) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...types import BatchSummary, BatchTable, Buffer, last_offset, last_offsets
+from ...types import BatchSummary, BatchTable, Buffer, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import (
     HIGH_WATERMARKS,
@@ -135,16 +135,15 @@ class PartitionAudit:
     def _add(
         self, segment: SegmentFile, position: int, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]
     ) -> None:
-        first, last = int(table["base_offset"][0]), last_offset(table[-1])
         if self._expected is None:
-            self._expected = first if segment.base_offset is None else segment.base_offset
-        if self._states and (first != self._expected or not found.dense):
+            self._expected = found.first if segment.base_offset is None else segment.base_offset
+        if self._states and (found.first != self._expected or not found.dense):
             self._states.incomplete()
-        self._expected = last + 1
+        self._expected = found.last + 1
         if self._indexes:
             self._indexes.add(table, position)
         if self._states:
-            self._states.add(segment, table, last, found, markers)
+            self._states.add(segment, table, found, markers)
 
     def close(self, plan: SegmentPlan) -> None:
         """Compare the indexes of a segment with its batches. Call this after `add` has received all valid batches."""

@@ -19,14 +19,14 @@ from ..._backend import core
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError, StructureError
 from ...text import counted, offset_range
-from ...types import BatchSummary, BatchTable, last_offset, last_offsets
+from ...types import BatchSummary, BatchTable, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS
 from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
 from ..format.leader_epochs import Epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Aborted, Marker, Producers
-from ..format.snapshots import ProducerEntry, read_snapshot
+from ..format.snapshots import ProducerEntry
 from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
 from ..reading.snapshot_files import SnapshotFiles
@@ -92,8 +92,7 @@ class StateAudit:
         if name is None:
             return None
         try:
-            data = self._files.read(name)
-            return None if data is None else read_snapshot(data)
+            return self._files.read(name)
         except KafkaFormatError as error:
             self._found.append(
                 Finding(
@@ -147,15 +146,13 @@ class StateAudit:
         """Record that some batches of the log are missing."""
         self.complete = False
 
-    def add(
-        self, segment: SegmentFile, table: BatchTable, last: int, found: BatchSummary, markers: dict[int, Marker]
-    ) -> None:
-        """Process batches of a segment, and check each producer snapshot with an offset of at most `last`.
+    def add(self, segment: SegmentFile, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]) -> None:
+        """Process batches of a segment, and check each producer snapshot up to the last offset of the batches.
 
-        `last` is the last offset of the batches, and `found` is a summary of their headers.
-        Each snapshot is compared with the batches before its offset.
+        Each snapshot is compared with the batches before its offset. `found` is a summary of the table.
         `markers` maps the offset of each control batch to its transaction marker.
         """
+        last = found.last
         while self._pending and last >= self._pending[0]:
             before = found.lowest < self._pending[0]  # False if no batch precedes the snapshot
             cut = int(np.searchsorted(last_offsets(table), self._pending[0])) if before else 0
@@ -180,11 +177,11 @@ class StateAudit:
             if new_markers := new_markers - self._abort_markers:
                 self._abort_markers |= new_markers
                 self._undo.append(partial(self._abort_markers.difference_update, new_markers))
-        if self._epochs and not self._agrees_with_epochs(table, found):
+        if self._epochs and not self._agrees_with_epochs(found):
             self._check_epochs(segment, table)
 
-    def _agrees_with_epochs(self, table: BatchTable, found: BatchSummary) -> bool:
-        """Return True if all batches have the same leader epoch, and it agrees with the leader epoch checkpoint.
+    def _agrees_with_epochs(self, found: BatchSummary) -> bool:
+        """Return True if all batches of a table have the same leader epoch, and it agrees with the leader epoch checkpoint.
 
         This is the case for most tables. Otherwise, `_check_epochs` compares the batches one by one.
         """
@@ -192,7 +189,7 @@ class StateAudit:
         if not same or not found.increasing or not self._rising:
             return False
         at = bisect_right(self._epoch_starts, found.lowest) - 1
-        return at == bisect_right(self._epoch_starts, last_offset(table[-1])) - 1 and (
+        return at == bisect_right(self._epoch_starts, found.last) - 1 and (
             at < 0
             or found.lowest_epoch == self._epochs[at][0]
             or (at == len(self._epochs) - 1 and found.lowest_epoch > self._epochs[at][0])

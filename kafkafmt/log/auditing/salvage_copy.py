@@ -437,4 +437,5 @@ class PartitionCopy:
 
 def _snapshot_bytes(state: State) -> bytes:
     """Return the content of a producer snapshot. The order of its entries depends only on the entries."""
-    return snapshot_bytes(entry for _, entry in sorted(state.producers.entries.items()))
+    entries = state.producers.entries
+    return snapshot_bytes([entries[producer_id] for producer_id in sorted(entries)])

@@ -33,7 +33,7 @@ from ...types import BatchTable, IntArray, last_offsets
 from ..format import files
 from ..format.file_view import FileView
 from ..format.names import snapshot_offset_of
-from ..format.snapshots import ProducerEntry, read_snapshot
+from ..format.snapshots import ProducerEntry
 from ..format.span_copier import SpanCopier
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -327,12 +327,16 @@ class _Snapshots:
         at = bisect_right(self._offsets, offset)
         while at < len(self._names):
             name = self._names[at]
-            try:
-                if name != self._known[0]:
-                    self._known = name, {p.producer_id: p for p in read_snapshot(self._files.read(name) or b"")}
+            if name == self._known[0]:
                 return self._known[1]
+            try:
+                entries = self._files.read(name)
             except KafkaFormatError:
-                del self._offsets[at], self._names[at]
+                entries = None
+            if entries is not None:
+                self._known = name, {p.producer_id: p for p in entries}
+                return self._known[1]
+            del self._offsets[at], self._names[at]
         return {}
 
 

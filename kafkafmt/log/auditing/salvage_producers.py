@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ...errors import KafkaFormatError
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers
-from ..format.snapshots import ProducerEntry, read_snapshot
+from ..format.snapshots import ProducerEntry
 from ..reading.snapshot_files import SnapshotFiles
 
 
@@ -38,10 +38,14 @@ class SourceSnapshots:
             if at < offset and not earlier:
                 return None
             try:
-                known = read_snapshot(self.files.read(file_name(at, ".snapshot")) or b"")
+                known = self.files.read(file_name(at, ".snapshot"))
             except KafkaFormatError:
                 continue
-            if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not contradict(known, producers):
+            if (
+                known is not None
+                and all(p.last_offset < at and p.txn_first_offset < at for p in known)
+                and not contradict(known, producers)
+            ):
                 return known
         return None
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, last_offset
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer
 from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.events import Events
 from ..reading.known_wrappers import KnownWrappers, wrappers_of
@@ -175,18 +175,16 @@ class VerifyPass:
             if self.audit is not None:
                 self.audit.add(self._segment, seen.position, seen.rows, seen.found, seen.markers)
             if transactions and self._follows(seen):
-                self._check_gap(int(seen.rows["base_offset"][0]))
+                self._check_gap(seen.found.first)
                 if self._walk is not None and self._affects_transactions(seen):
-                    self._walk.add_rows(seen.rows, seen.markers, self._segment.name)
-                self._walked = last_offset(seen.rows[-1]) + 1
+                    self._walk.add_rows(seen.rows, seen.found, seen.markers, self._segment.name)
+                self._walked = seen.found.last + 1
         self._waiting, self._waits = [], 0
 
     def _follows(self, seen: _Seen) -> bool:
         """Return whether the batches directly follow the processed batches of the segment, and each other."""
-        first, last = seen.rows[0], seen.rows[-1]
-        size = int(last["position"]) + int(last["size"]) - int(first["position"])
-        adjacent = self._end == seen.position + int(first["position"]) and size == int(seen.rows["size"].sum())
-        self._end = seen.position + int(last["position"]) + int(last["size"]) if adjacent else None
+        adjacent = seen.found.adjacent and self._end == seen.position + seen.found.start
+        self._end = seen.position + seen.found.end if adjacent else None
         return adjacent
 
     def _affects_transactions(self, seen: _Seen) -> bool:
@@ -229,7 +227,7 @@ class VerifyPass:
             if first_offset is not None:
                 self._check_gap(first_offset)
             for seen in self._waiting:
-                walk.add_rows(seen.rows, seen.markers, name)
+                walk.add_rows(seen.rows, seen.found, seen.markers, name)
             walk.end(name)
             return
         for part in self.log.segment_parts(events, self._walked, NO_END, walk, grouped=True):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ...constants import MAGIC_V2, MAX_OFFSET
-from ...types import BatchSummary, BatchTable, last_offset, last_offsets
+from ...types import BatchSummary, BatchTable, last_offsets
 
 Epochs = list[tuple[int, int]]
 """Pairs (epoch, first offset). Both values increase from pair to pair."""
@@ -40,7 +40,7 @@ def epoch_runs(table: BatchTable, found: BatchSummary) -> list[tuple[int, int, i
     of the table.
     """
     if found.lowest_epoch == found.highest_epoch >= 0 and found.magics == 1 << MAGIC_V2:  # true for most tables
-        return [(found.lowest_epoch, int(table["base_offset"][0]), last_offset(table[-1]))]
+        return [(found.lowest_epoch, found.first, found.last)]
     epochs, magics = table["leader_epoch"], table["magic"]
     known = (magics >= MAGIC_V2) & (epochs >= 0)
     if not known.any():

@@ -16,6 +16,8 @@ _PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
 _OFFSET = re.compile(r"([0-9]{20})(\.log|\.snapshot|\.txnindex)\Z")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 MAX_PARTITION = 2**31 - 1
+OFFSET_DIGITS = 20
+"""Number of digits of the offset in a file name."""
 
 
 class PartitionName(NamedTuple):
@@ -69,9 +71,9 @@ def index_base_of(file_name: str) -> int | None:
 def file_name(offset: int, suffix: str = ".log") -> str:
     """Return the name of a segment file. The name consists of an offset and a suffix.
 
-    The offset has 20 digits. The names of producer snapshots have the same form.
+    The offset has `OFFSET_DIGITS` digits. The names of producer snapshots have the same form.
     """
-    return f"{offset:020}{suffix}"
+    return f"{offset:0{OFFSET_DIGITS}}{suffix}"
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:

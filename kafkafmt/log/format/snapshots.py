@@ -12,8 +12,10 @@ transaction is open).
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from ..._backend import core
@@ -76,11 +78,12 @@ def read_snapshot(data: bytes) -> list[ProducerEntry]:
         raise StructureError(
             f"the entry count, {count}, does not match the size of the snapshot, {len(data)} bytes", _CRC_START
         )
-    return [ProducerEntry._make(e) for e in _ENTRY.iter_unpack(data[_HEAD.size : _HEAD.size + count * _ENTRY.size])]
+    entries = _ENTRY.iter_unpack(data[_HEAD.size : _HEAD.size + count * _ENTRY.size])
+    return list(map(partial(tuple.__new__, ProducerEntry), entries))  # `ProducerEntry._make` takes twice as long
 
 
 def snapshot_bytes(producers: Iterable[ProducerEntry]) -> bytes:
     """Return the content of a snapshot file."""
-    entries = [_ENTRY.pack(*p) for p in producers]
+    entries = list(itertools.starmap(_ENTRY.pack, producers))
     body = struct.pack(">i", len(entries)) + b"".join(entries)
     return struct.pack(">hI", VERSION, core.crc32c(body)) + body

@@ -50,8 +50,10 @@ class DamageColumns:
     def of(cls, damaged: Sequence[Damage]) -> DamageColumns:
         """Convert a sequence of `Damage` objects to arrays.
 
-        If `damaged` is a `DamagedSpans` object, no data is copied.
+        If `damaged` is a `DamagedSpans` object, or contains only one, no data is copied.
         """
+        if isinstance(damaged, Joined) and len(damaged.parts) == 1:
+            damaged = damaged.parts[0]
         if isinstance(damaged, DamagedSpans):
             return damaged.columns
         if isinstance(damaged, Joined) and damaged.parts:
@@ -151,9 +153,11 @@ class DamagedSpans(Rows[Damage]):
 def by_position(parts: Iterable[Sequence[Damage]]) -> Sequence[Damage]:
     """Join sequences of damage of one segment, and sort the result by position."""
     joined = Joined(parts)
-    columns = DamageColumns.of(joined)
-    if len(joined.parts) < 2 and bool((columns.position[1:] >= columns.position[:-1]).all()):
+    if len(joined) < 2:
         return joined.parts[0] if joined.parts else joined
+    columns = DamageColumns.of(joined)
+    if len(joined.parts) == 1 and bool((columns.position[1:] >= columns.position[:-1]).all()):
+        return joined.parts[0]
     spans = [part for part in joined.parts if isinstance(part, DamagedSpans)]
     if len(spans) < len(joined.parts):
         return sorted(joined, key=attrgetter("position"))

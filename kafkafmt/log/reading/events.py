@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -18,14 +19,7 @@ FEW_ROWS = 16
 
 
 class Events:
-    """Valid and damaged byte ranges of a segment that overlap the offsets [start, end), in offset order.
-
-    Attributes
-    ----------
-    damage_before : list of int
-        Number of damaged byte ranges before each valid byte range, followed by the total number of
-        damaged byte ranges. If both begin at the same offset, the damaged range comes first.
-    """
+    """Valid and damaged byte ranges of a segment that overlap the offsets [start, end), in offset order."""
 
     extents: Extents
     damaged: Sequence[Damage]
@@ -35,13 +29,20 @@ class Events:
         runs, damaged = RunColumns.of(plan.extents), DamageColumns.of(plan.damaged)
         rows = _selected(runs.first, runs.last, start, end)
         self.extents = Extents(runs) if rows is None else Extents(runs.at(rows))
-        offsets = damaged.first
-        self.damaged, rows = plan.damaged, _selected(offsets, damaged.last, start, end)
+        self._offsets = damaged.first
+        self.damaged, rows = plan.damaged, _selected(damaged.first, damaged.last, start, end)
         if rows is not None:
-            offsets = offsets[rows]
+            self._offsets = damaged.first[rows]
             self.damaged = _at(plan.damaged, rows.tolist())
-        self.damage_before: list[int] = np.searchsorted(offsets, self.extents.columns.first, "right").tolist()
-        self.damage_before.append(len(self.damaged))
+
+    @cached_property
+    def damage_before(self) -> list[int]:
+        """Number of damaged byte ranges before each valid byte range, followed by their total number.
+
+        If a damaged and a valid byte range begin at the same offset, the damaged one comes first.
+        """
+        counts: list[int] = np.searchsorted(self._offsets, self.extents.columns.first, "right").tolist()
+        return [*counts, len(self.damaged)]
 
     def __iter__(self) -> Iterator[Run | Damage]:
         at = 0

@@ -32,10 +32,13 @@ def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDA
     offsets can contain a marker.
     """
     spans = DamageColumns.of(damaged)
-    hides = ~spans.empty
-    large = hides & (spans.length > MARKER_SIZE)
-    hides[large & spans.whole] = False
-    if (unknown := np.flatnonzero(large & ~spans.whole)).size:
+    large = spans.length > MARKER_SIZE
+    hides = ~(large & spans.whole)
+    if not hides.any():  # true for most segments with damage
+        return hides
+    hides &= ~spans.empty
+    large &= hides
+    if (unknown := np.flatnonzero(large)).size:
         try:
             with FileView(path, fill_unreadable=True) as view:
                 lengths = _length_fields(view, spans.position[unknown])
@@ -91,6 +94,8 @@ class HidingPlaces:
         """
         damaged, runs = self._events.damaged, self._events.extents.columns
         hides = np.flatnonzero(can_hide_markers(self._path, damaged))
+        if not len(hides):
+            return hides, hides
         # For each range of valid batches, the number of items of `hides` before it. The last item is the total number.
         counts = np.searchsorted(hides, np.array(self._events.damage_before, np.int64))
         counts_before = np.concatenate(([0], counts[:-1]))
@@ -105,6 +110,8 @@ class HidingPlaces:
         may be missing. If `offset` is NO_END, the second array also contains the place at the end.
         """
         following, first = self._places
+        if not len(first):
+            return following, first
         start = self._taken
         self._taken = len(first) if offset == NO_END else int(np.searchsorted(following, offset, "right"))
         return following[start : self._taken], first[start : self._taken]

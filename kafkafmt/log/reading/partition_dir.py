@@ -10,7 +10,7 @@ from ...errors import StructureError
 from ...paths import Location, UrlPath
 from ..format import file_view, files
 from ..format.checkpoints import PARTITION_METADATA, read_partition_metadata
-from ..format.names import base_offset_of, file_name
+from ..format.names import OFFSET_DIGITS, base_offset_of, file_name
 from ..format.packed import segment_name_of
 from .models import Finding
 
@@ -94,7 +94,7 @@ class SegmentFile:
         return (
             Path(self.name).with_suffix(suffix).name
             if self.base_offset is None
-            else file_name(self.base_offset, suffix)
+            else self.name[:OFFSET_DIGITS] + suffix  # faster than `file_name`
         )
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...types import BatchTable, IntArray, last_offset, last_offsets
+from ...types import BatchSummary, BatchTable, IntArray, last_offsets
 from ..format import file_view, files
 from ..format.index_entries import read_transaction_index
 from ..format.names import index_base_of
@@ -78,17 +78,20 @@ class IndexEntries:
         """All entries. Each access creates a new list."""
         return self.at(slice(None))
 
-    def cover(self, table: BatchTable) -> None:
+    def cover(self, table: BatchTable, found: BatchSummary) -> None:
         """Mark all index entries whose marker offset is within the offset range of a batch in `table`.
 
+        `found` is a summary of the table.
         `take` does not yield an index entry if the log contains a batch at the entry's marker
         offset.
         """
         if not self._lasts or not len(table):
             return
-        low = bisect_left(self._lasts, int(table["base_offset"][0]))
-        high = bisect_right(self._lasts, last_offset(table[-1]))
-        if low < high:
+        low = bisect_left(self._lasts, found.first)
+        high = bisect_right(self._lasts, found.last)
+        if low < high and found.dense:
+            self._covered[low:high] = True
+        elif low < high:
             lasts, entries = last_offsets(table), np.array(self._lasts[low:high], np.int64)
             at = np.searchsorted(table["base_offset"], entries, "right") - 1
             self._covered[low:high] |= (at >= 0) & (lasts[at] >= entries)

@@ -26,7 +26,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...records import RecordReader
-from ...types import BatchTable, Buffer, IntArray
+from ...types import BatchSummary, BatchTable, Buffer, IntArray
 from ..format import files
 from ..format.producers import Marker, marker_reader, read_markers
 from .damage_callbacks import EventDamage
@@ -171,22 +171,27 @@ class TransactionWalk(EventDamage):
         `buffer` contains the batches, `table` contains their headers, and `file` is the name of the
         segment.
         """
-        self.add_rows(table, read_markers(self.reader, buffer, table), file)
+        markers = read_markers(self.reader, buffer, table)
+        self.add_rows(table, core.summarize_batches(table), markers, file)
 
-    def add_rows(self, table: BatchTable, markers: dict[int, Marker], file: str) -> None:
-        """Add the next batches like `add`. `markers` maps the offset of each control batch to its marker."""
-        attributes = core.summarize_batches(table).attributes
+    def add_rows(self, table: BatchTable, found: BatchSummary, markers: dict[int, Marker], file: str) -> None:
+        """Add the next batches like `add`.
+
+        `found` is a summary of `table`, and `markers` maps the offset of each control batch to its marker.
+        """
+        attributes = found.attributes
         if self.entries is None:
             if not attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
                 return
             self.entries = IndexEntries(self.log.directory)
-        self.entries.cover(table)
+        self.entries.cover(table, found)
         places = NO_PLACES
         if self._places is not None and len(table) and (self.found.open or attributes & TRANSACTIONAL_BIT):
             bases = table["base_offset"]
             following, first = self._places.take(int(bases[-1]))
-            places = np.empty((len(first), 2), np.int64)
-            places[:, 0], places[:, 1] = bases.searchsorted(following), first
+            if len(first):
+                places = np.empty((len(first), 2), np.int64)
+                places[:, 0], places[:, 1] = bases.searchsorted(following), first
         hidden, row = np.empty((len(self.found.open) + len(table), 4), np.int64), 0
         while True:
             row, count = core.walk_transactions(

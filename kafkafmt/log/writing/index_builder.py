@@ -21,7 +21,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
-from ...types import BatchSummary, BatchTable, Buffer, IndexState, last_offset, last_offsets
+from ...types import BatchSummary, BatchTable, Buffer, IndexState, last_offsets
 from ..format.file_view import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
@@ -213,8 +213,7 @@ def scan_tables(tables: Iterable[Table], base_offset: int, state: State, interva
                 found = core.summarize_batches(rows)
             made.indexes.add(rows, position)
             made.aborted += state.add(buffer, rows, found)
-            last = rows[-1]
-            made.next_offset, made.end = last_offset(last) + 1, position + int(last["position"]) + int(last["size"])
+            made.next_offset, made.end = found.last + 1, position + found.end
             made.batches += n
             made.offsets += found.offsets
             if made.first_timestamp is None:
@@ -250,9 +249,7 @@ def _fitting(
     """
     if not len(table):
         return 0, False
-    last = table[-1]
-    end = position + int(last["position"]) + int(last["size"])
-    fits = last_offset(last) - base_offset <= MAX_RELATIVE_OFFSET and end <= MAX_SEGMENT_BYTES
+    fits = found.last - base_offset <= MAX_RELATIVE_OFFSET and position + found.end <= MAX_SEGMENT_BYTES
     if fits and next_offset <= found.lowest and found.increasing:  # this is true for most tables
         return len(table), False
     firsts, lasts = table["base_offset"], last_offsets(table)
