@@ -92,7 +92,10 @@ class VerifyPass:
         self._flushed = False
         self._end, self._walked = 0, 0
         self._transactional = self._gap_checked = False
-        self._readable = True
+        self._usable = True
+        """Whether `is_complete` can still return True. If not, `see` does nothing."""
+        self._last = -1
+        """Last offset of the batches that were seen."""
         self._known: KnownWrappers | None = None
 
     def see(
@@ -113,16 +116,20 @@ class VerifyPass:
         segment_reader : TableReader
             Reader of the segment's file.
         """
+        if found.wrappers:
+            self._known = segment_reader.wrappers
+        self._usable = self._usable and found.increasing and found.first > self._last
+        if not self._usable:
+            return
+        self._last = found.last
         self._batches += len(rows)
         has_control = bool(found.attributes & CONTROL_BIT)
         # `compress` copies each row as a whole. `rows[mask]` takes three times as long, because it copies each field.
         data = rows.compress((rows["attributes"] & CONTROL_BIT) == 0) if has_control else rows
-        if found.wrappers:
-            self._known = segment_reader.wrappers
-            if self.audit is not None:
-                counted, data = self.count_wrappers(position, buffer, data)
-                self.records += counted
-        if self.audit is not None and self._readable and len(data):
+        if found.wrappers and self.audit is not None:
+            counted, data = self.count_wrappers(position, buffer, data)
+            self.records += counted
+        if self.audit is not None and len(data):
             self._read_records(position, buffer, data)
         # Read the markers now, because later calls do not have this buffer.
         markers = read_markers(self._markers, buffer, rows) if has_control else {}
@@ -142,9 +149,9 @@ class VerifyPass:
         try:
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data))
         except KafkaFormatError:
-            self._readable = False
+            self._usable = False
         late, self._reader.columns.late_times = self._reader.columns.late_times, False
-        if late and self._readable:
+        if late and self._usable:
             self.times.add(position, buffer, data)
 
     def count_wrappers(self, position: int, buffer: Buffer, rows: BatchTable) -> tuple[int, BatchTable]:
@@ -199,7 +206,7 @@ class VerifyPass:
         """
         runs = RunColumns.of(plan.extents)
         positions = runs.position.tolist()
-        if self._readable and sum(runs.batches.tolist()) == self._batches and positions == sorted(positions):
+        if self._usable and sum(runs.batches.tolist()) == self._batches and positions == sorted(positions):
             divided = len(plan.damaged) > 0 or len(runs) > 1 or self._end is None
             if divided:
                 self._walk_around_damage(plan)
