@@ -78,6 +78,7 @@ def verify(
 
 DELETE_INDEX = "stop the broker and delete the .index file of the segment; the broker then rebuilds all of its indexes"
 SALVAGE_REBUILDS = "a broker uses the file as it is; salvage rebuilds it"
+MAKE_READABLE = "grant a missing permission, or mount a remote file system again"
 ADVICE = {
     "unfinished_tail": "the last batch is incomplete; a broker truncates the log before this batch",
     "duplicate_batch": "no data is lost, but a broker delivers the batch twice; salvage copies it once",
@@ -89,7 +90,7 @@ ADVICE = {
     "index_garbage": DELETE_INDEX,
     "index_mismatch": DELETE_INDEX,
     "index_beyond_end": DELETE_INDEX,
-    "unreadable_index": f"grant the permission to read the file if it is missing; otherwise, {DELETE_INDEX}",
+    "unreadable_index": f"{MAKE_READABLE}; if the disk is damaged, {DELETE_INDEX}",
     "unreadable_sectors": "the disk is failing: copy its content to another disk first",
     "unreadable_snapshot": "a broker that cannot use this snapshot deletes it, and reads all segments after the previous "
     "snapshot",
@@ -99,7 +100,7 @@ ADVICE = {
     "records and compare their timestamps",
     "leader_epoch_mismatch": SALVAGE_REBUILDS,
     "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
-    "unreadable_checkpoint": f"grant the permission to read the file if it is missing; otherwise, {SALVAGE_REBUILDS}",
+    "unreadable_checkpoint": f"{MAKE_READABLE}; if the disk is damaged, {SALVAGE_REBUILDS}",
     "read_committed_differs": "salvage writes markers and a transaction index that agree; read_uncommitted returns all "
     "records",
     "transaction_in_doubt": "read_committed omits the records of the transaction; read_uncommitted returns them",

@@ -29,7 +29,7 @@ from .files import file_size, stamp
 from .local_files import COPY_STEP, copy_range, open_regular, truncated, write_all
 from .packed import SequentialReader, open_unpacked, segment_name_of
 from .remote import RemoteFile
-from .unreadable import DISK_ERRORS, NO_PERMISSION, SECTOR, UnreadableSectors, overlapping
+from .unreadable import DISK_ERRORS, NO_PERMISSION, SECTOR, UNREACHABLE, UnreadableSectors, overlapping
 
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
@@ -66,7 +66,8 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
 def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
     """Return the size of a file, and the first `limit` bytes of its content.
 
-    If the disk cannot read a local file, or if the process may not read it, raise StructureError.
+    Raise StructureError if a local file cannot be read because of a damaged disk, a missing permission,
+    or a remote file system that does not provide it.
     """
     if isinstance(path, UrlPath):
         with FileView(path) as view:
@@ -74,7 +75,7 @@ def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
     try:
         return _read_local(path, limit)
     except OSError as error:
-        if error.errno in (*DISK_ERRORS, *NO_PERMISSION):
+        if error.errno in (*DISK_ERRORS, *NO_PERMISSION, *UNREACHABLE):
             raise StructureError(f"{os.path.basename(path)} cannot be read: {error.strerror}") from error
         raise
 
@@ -396,7 +397,7 @@ def read_text(path: Location) -> str | None:
     Bytes that are not valid UTF-8 are replaced with U+FFFD.
 
     Raise StructureError if the path is a directory, if the file exceeds MAX_TEXT_BYTES or
-    MAX_TEXT_LINES, if reading a local file causes an I/O error, or if the process may not read it.
+    MAX_TEXT_LINES, or if a local file cannot be read (see `_read_whole`).
     """
     try:
         size, data = _read_whole(path, MAX_TEXT_BYTES)
@@ -423,8 +424,8 @@ def differs(path: Location | str, data: bytes) -> bool:
 def read_bytes(path: Location | str) -> bytes | None:
     """Return the first MAX_INDEX_BYTES bytes of a file. This limit is larger than any valid index file.
 
-    If the path does not exist or is a directory, return None. If the disk reports a read error for
-    a local file, or if the process may not read it, raise StructureError.
+    If the path does not exist or is a directory, return None. If a local file cannot be read (see
+    `_read_whole`), raise StructureError.
     """
     try:
         return _read_whole(path, MAX_INDEX_BYTES)[1]

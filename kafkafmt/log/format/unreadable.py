@@ -29,6 +29,8 @@ DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
 """Error numbers that a damaged disk or file system causes."""
 NO_PERMISSION = (errno.EACCES, errno.EPERM)
 """Error numbers for a file that the process may not read."""
+UNREACHABLE = (errno.ESTALE, errno.ENOTCONN)
+"""Error numbers for a file on a remote file system, such as NFS or FUSE, if its server does not provide the file."""
 _END = b"\xff" * 16
 
 
@@ -81,6 +83,13 @@ class UnreadableSectors:
         count = min(len(filler), len(target))
         target[:count] = filler[:count]
         return count
+
+
+def raise_if_intact(error: BaseException) -> None:
+    """Raise the cause of `error` if the file that could not be read may be intact. A writer must not replace such a file."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno in (*NO_PERMISSION, *UNREACHABLE):
+        raise cause from None
 
 
 def overlapping(spans: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:

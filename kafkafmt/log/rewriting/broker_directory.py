@@ -33,6 +33,7 @@ from ..format.checkpoints import (
 )
 from ..format.names import base_offset_of
 from ..format.syncing import sync_tree
+from ..format.unreadable import raise_if_intact
 from ..writing.log_directory import LOCK, release_lock, take_lock
 from ..writing.mounting import METADATA_LOG, Metadata, base64_uuid, node_id, read_metadata
 from .restore_partition import Restored, Target
@@ -121,8 +122,7 @@ class BrokerDirectory:
         try:
             return read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
         except StructureError as error:
-            if isinstance(error.__cause__, PermissionError):
-                raise error.__cause__ from None
+            raise_if_intact(error)
             raise RestoreError(f"{self.path / name} is corrupted: {error.message}; delete the file") from None
 
     def target(self, topic: str, partition: int, partitions: int, keep_producers: bool) -> Target:

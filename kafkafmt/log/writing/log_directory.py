@@ -43,6 +43,7 @@ from ..format.names import (
     parse_partition_name,
 )
 from ..format.process import ForkSafeLock, OwnerLock, refuse_pickling
+from ..format.unreadable import raise_if_intact
 from ..reading.discovery import INCOMPLETE
 from .append_journal import roll_back
 from .mounting import StrayPartitionWarning, strays
@@ -169,8 +170,7 @@ class LogDirectory:
         try:
             found = read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
         except StructureError as error:
-            if isinstance(error.__cause__, PermissionError):  # do not replace a valid checkpoint
-                raise error.__cause__ from None
+            raise_if_intact(error)
             return {}
         return {key: offset for key, offset in found.items() if can_be_checkpointed(*key) and offset >= 0}
 

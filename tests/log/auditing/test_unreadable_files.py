@@ -64,7 +64,7 @@ def segments(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("*/*.log"))}
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EPERM])
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EPERM, errno.ESTALE, errno.ENOTCONN])
 @pytest.mark.parametrize("suffix", CODES)
 def test_unreadable_file_is_a_finding_and_costs_no_record(
     damaged_disk: Callable[[str, int], Path], tmp_path: Path, suffix: str, code: int
@@ -95,8 +95,11 @@ def test_diff_does_not_compare_a_transaction_index_that_cannot_be_read(
     assert all("so transaction indexes are not compared" in message for message in messages)
 
 
-def test_missing_permission_is_not_treated_as_damage(damaged_disk: Callable[[str, int], Path]) -> None:
-    report = kafkafmt.verify(damaged_disk(".log", errno.EACCES))
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ESTALE, errno.ENOTCONN])
+def test_segment_that_the_disk_has_not_damaged_is_not_treated_as_damage(
+    damaged_disk: Callable[[str, int], Path], code: int
+) -> None:
+    report = kafkafmt.verify(damaged_disk(".log", code))
     assert (len(report.unreadable), report.partitions, report.exit_code) == (3, (), 3)
 
 

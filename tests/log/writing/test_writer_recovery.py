@@ -349,13 +349,13 @@ def test_files_with_almost_valid_segment_names_are_handled(tmp_path: Path) -> No
     assert [(tmp_path / "t-0" / name).exists() for name in odd] == [True, True, True, False, False]
 
 
-def without_permission(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    """Make `os.open` fail for one file, as it does for a file that the process may not read."""
+def not_openable(monkeypatch: pytest.MonkeyPatch, path: Path, code: int = errno.EACCES) -> None:
+    """Make `os.open` fail for one file. By default, it fails as for a file that the process may not read."""
     opened = os.open
 
     def fail(given: Any, *arguments: Any, **options: Any) -> int:
         if str(given) == str(path):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            raise OSError(code, os.strerror(code), str(path))
         return opened(given, *arguments, **options)
 
     monkeypatch.setattr(os, "open", fail)
@@ -370,21 +370,22 @@ def test_file_without_read_permission_is_rebuilt(
     path = last.with_suffix(suffix) if suffix.startswith(".") else last.with_name(suffix)
     path.write_bytes(b"garbage")
     with monkeypatch.context() as patch:
-        without_permission(patch, path)
+        not_openable(patch, path)
         with LogDirectory(folder, **SETTINGS) as directory:
             assert directory.writer("t").next_offset == 35
     assert not path.exists() or path.read_bytes() != b"garbage"
     assert problems(folder) == []
 
 
-def test_checkpoint_without_read_permission_is_not_replaced(
-    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ESTALE])
+def test_checkpoint_that_may_be_intact_is_not_replaced(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     folder = crashed(image, tmp_path / "copy")
     path = folder / "log-start-offset-checkpoint"
     path.write_text("0\n1\nt 0 7\n")
     with monkeypatch.context() as patch:
-        without_permission(patch, path)
-        with pytest.raises(PermissionError, match=path.name):
+        not_openable(patch, path, code)
+        with pytest.raises(OSError, match=path.name):
             LogDirectory(folder, **SETTINGS)
     assert path.read_text() == "0\n1\nt 0 7\n"
