@@ -82,17 +82,17 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     return adrift
 
 
-def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
-    """Choose ranges of batches whose offsets increase, so that as many batches as possible remain. Return their indexes.
+def believable(parts: Parts, lower: int, upper: int | None) -> IntArray:
+    """Choose ranges of batches whose offsets increase, so that as many batches as possible remain.
 
-    The offsets within each range of batches must be consecutive.
+    Return the indexes of these ranges, in ascending order. The offsets within each range of batches must be consecutive.
     """
     runs, end = parts.runs, MAX_OFFSET if upper is None else upper
     index = np.flatnonzero(
         ~_adrift(parts, lower) & (lower <= runs.first) & (runs.first <= runs.last) & (runs.last < end)
     )
     if not len(index):
-        return set()
+        return index
     first, last, batches = runs.first[index], runs.last[index], runs.batches[index]
     spans = np.cumsum(np.concatenate(([0], last - first + 1)))
     bad = np.searchsorted(parts.bad_at, parts.run_at[index])
@@ -103,12 +103,12 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     best_ends = np.flatnonzero(total == total.max())
     # If several sets are equally good, choose the one with the lowest last offset: wrong offsets are often too high.
     at = int(best_ends[np.argmin(last[best_ends])])
-    parents, places = parent.tolist(), index.tolist()
-    chain = set()
+    parents, chain = parent.tolist(), []
     while at >= 0:
-        chain.add(places[at])
+        chain.append(at)
         at = parents[at]
-    return chain
+    chosen: IntArray = index[chain[::-1]]
+    return chosen
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:

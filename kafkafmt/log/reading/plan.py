@@ -213,22 +213,21 @@ def _first_of_each(ranges: IntArray, chosen: npt.NDArray[np.bool_]) -> IntArray:
 
 
 def _resolve(
-    segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chain: set[int] | None
+    segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chosen: IntArray | None
 ) -> SegmentPlan:
     """Create the plan of a segment from its ranges of valid batches and its damaged byte ranges.
 
-    The set `chain` contains the indexes of the accepted ranges of valid batches. If `chain` is
+    The array `chosen` contains the indexes of the accepted ranges of valid batches. If `chosen` is
     None, all ranges are accepted.
     """
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
-    if chain is None:
+    if chosen is None:
         damaged = DamagedSpans(segment.name, NO_DAMAGE, parts.bads)
         if n_bads:
             bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
             damaged = damaged_spans(segment.name, parts, n_bads, bounds)
         return SegmentPlan(segment, walker.size, Extents(parts.runs), damaged, findings, stats)
-    chosen = np.array(sorted(chain), np.int64)
     placed = place(segment, walker, parts.runs, chosen, lower)
     bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base)
     bad_parts = _with_contradicting(parts, n_bads, placed)

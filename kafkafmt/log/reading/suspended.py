@@ -120,7 +120,9 @@ def resolve(
     next_aborts |= (next_kinds == NO_MARKER) & (_highest_from(confirmed)[later] > doubts.first)
     last = np.where(listed, np.minimum(doubts.last, np.append(index.last, 0)[own]), doubts.last)
     _omit(found, doubts.producer_id, doubts.first, last, listed | unknown)
-    found.unmarked += index.at(own[listed])
+    # If a transaction was divided by damage, its parts have the same entry.
+    entries, places = np.unique(own[listed], return_index=True)
+    found.unmarked += index.at(entries[np.argsort(places)])
     found.doubts = found.doubts.joined(doubts.at(unknown))
     found.committed_unmarked = found.committed_unmarked.joined(doubts.at(~listed & ~unknown & next_aborts))
 

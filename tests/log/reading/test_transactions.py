@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record, split
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, split
 from golden_cases import CASES, LEGACY, Case
 from reports import verify_partition
 from selecting import COMMITTED
 
 from kafkafmt import _pure
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.format.index_entries import transaction_index_bytes
+from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.reading.transactions import DAMAGE, Doubt, Doubts, Transactions
 from kafkafmt.types import BATCH_DTYPE
 
@@ -146,6 +148,18 @@ def test_next_marker_decides_records_after_damage(tmp_path: Path) -> None:
     log = write(tmp_path, sent(0, 1), bytes(corrupted_batch), *rest)
     assert committed(log) == [3, 4]
     assert [(d.first_offset, d.last_offset) for d in log.transactions.doubts] == [(0, 1)]
+
+
+def test_index_entry_without_a_marker_is_listed_once(tmp_path: Path) -> None:
+    """The damage hides offsets 1, 3 and 5. It divides the transaction into three parts with the same entry."""
+    batches = [
+        sent(i, 1, 1) if i % 2 == 0 else mutate(control_batch(COMMIT, base_offset=i), 70, b"x") for i in range(7)
+    ]
+    log = write(tmp_path, *batches)
+    entry = Aborted(1, 0, 5, 6)
+    (log.directory.path / f"{0:020}.txnindex").write_bytes(transaction_index_bytes([entry]))
+    assert log.transactions.unmarked == [entry]
+    assert log.transactions.aborted[1] == [(0, 0), (2, 2), (4, 4)]
 
 
 def test_marker_is_one_batch_of_78_bytes() -> None:
