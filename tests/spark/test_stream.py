@@ -182,7 +182,7 @@ LOST = {
     "retention": "t-0: retention removed offsets 5 to 9: the log starts at offset 10",
     "truncated": "t-0: the log was truncated: it ends at offset 0, but the stream has read it up to offset 5",
     "deleted": "subscribe contains t, which does not exist",
-    "deleted, none named": "t-0: the partition no longer exists; the stream has read it up to offset 5",
+    "deleted, none named": "t-0: the partition no longer exists, or is no longer selected; the stream has read it up to offset 5",
 }
 
 

@@ -174,7 +174,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
                 if first is None or first < stop:
                     self._lost(
                         key,
-                        f"{offset_range(first or 0, stop - 1)} cannot be read, because the partition no longer exists",
+                        f"{offset_range(first or 0, stop - 1)} cannot be read, because the partition no longer exists, or is "
+                        "no longer selected",
                     )
             elif key in self._recreated:
                 continue  # the new log is read from its start, after the next call of latestOffset()
@@ -283,7 +284,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
-            self._lost(key, f"the partition no longer exists; the stream has read it up to offset {begin[key]}")
+            self._lost(
+                key,
+                "the partition no longer exists, or is no longer selected; the stream has read it up to offset "
+                f"{begin[key]}",
+            )
         for key, log in logs.items():
             ends[key] = self._log_ends.find(log, self._log_ends.seen.get(key, begin.get(key, 0)))
             if key in begin and ends[key] < begin[key] and log.next_offset < begin[key]:
