@@ -535,7 +535,7 @@ def reject_candidates(
     expected: int,
     among_plain: bool | None,
 ) -> None:
-    """Reject valid batches after a damaged batch that are no batches of the log, in common cases.
+    """Reject valid batches that follow a damaged batch but do not belong to the log, in common cases.
 
     `resume_after` applies the same rules. This function is called if the search continues after the
     bytes that `resume_after` can examine.

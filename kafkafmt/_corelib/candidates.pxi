@@ -1,4 +1,5 @@
-# Reject the valid batches that a search has found after damage, but that are no batches of the log.
+# Reject valid batches that a search has found after damage, and that do not belong to the log.
+# They are part of record values or of wrapper messages.
 
 cdef inline bint header_is_dense(const uint8_t* p) noexcept nogil:
     """Return whether the fields of a v2 header are consistent, and the batch has a record for each offset."""
@@ -117,8 +118,8 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
     ends when it has more than `reach` bytes, when it has exactly `stop_after` bytes, or when it is not
     followed by another candidate.
 
-    Return -1 if the chain may continue after `scanned_to` or with a batch that the search cannot
-    find, or if the offsets of its batches do not increase.
+    Return -1 if the end is not known: the chain may continue after `scanned_to`, or with a batch that
+    the search cannot find, or the offsets of its batches do not increase.
     """
     cdef int64_t start = candidates.at[i] - origin, p = start
     while True:
@@ -171,7 +172,7 @@ cdef int64_t value_end(const uint8_t* data, Py_ssize_t size, FoundBatches* candi
 
 cdef int64_t inner_messages_end(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
                                 int64_t file_end, int64_t zero_tail, int64_t expected, bint among_plain, Damage* bad, int64_t* after_inner) noexcept nogil:
-    """Return the end of the inner messages that begin with candidate `i`, or 0 if the candidate is no inner message.
+    """Return the end of the inner messages that begin with candidate `i`, or 0 if the candidate is not an inner message.
 
     The candidate is an uncompressed message of magic 1. Store the offset after the last inner message
     in `after_inner`. Return -1 if the bytes in memory are not sufficient. See

@@ -1,4 +1,7 @@
-"""Reject the valid batches that a search has found after damage, but that are no batches of the log."""
+"""Reject valid batches that a search has found after damage, and that do not belong to the log.
+
+They are part of record values or of wrapper messages.
+"""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class Search(EmbeddedBatches):
         return self.view.size
 
     def _rejected_in_window(self, bad: Head, own: OwnCrc, expected: int, at: int, covered: int) -> tuple[int, int]:
-        """Reject the valid batches from `at` on that are no batches of the log, from the bytes in memory.
+        """Reject valid batches from `at` on that do not belong to the log. Only the bytes in memory are checked.
 
         Return the position of the first valid batch that these bytes do not reject, and the position
         up to which valid batches are inside rejected batches.

@@ -3,7 +3,7 @@
 The same path can refer to another directory on the host of the task, such as an incomplete copy. A
 broker can also change the log between planning and tasks: the log cleaner replaces segments by
 smaller ones, a preallocated segment is truncated to its data, and a topic can be deleted and created
-again. Only an incomplete copy and a new topic are errors.
+again. Only an incomplete or outdated copy and a new topic are errors.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def check_complete(plan: SegmentPlan, directory: PartitionDir) -> None:
 
 
 def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
-    """Return whether a segment may lack batches on this host, where it or a later segment is smaller than on the driver.
+    """Return whether a segment may lack batches. On this host, it or a later segment is smaller than on the driver.
 
     No batch is missing if the file ends with a valid batch, or with zeros after it, and no offset is
     missing before the next segment. In a compacted log, offsets may be missing before the next
