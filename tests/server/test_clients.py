@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -110,9 +112,29 @@ async def read_with_aiokafka(server: kafkafmt.Server, ends: dict[tuple[str, int]
     return sorted(found)
 
 
+def read_with_kcat(server: kafkafmt.Server, ends: dict[tuple[str, int], int], isolation: str) -> list[Row]:
+    if shutil.which("kcat") is None:
+        pytest.skip("kcat is not installed")
+    found: list[Row] = []
+    for topic, partition in ends:
+        command = ["kcat", "-C", "-q", "-b", server.address, "-t", topic, "-p", str(partition), "-o", "beginning", "-e"]
+        command += ["-X", f"isolation.level={isolation}", "-X", "check.crcs=true", "-f", "%o %T %K %S\n%k%s"]
+        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=TIMEOUT).stdout
+        while output:
+            numbers, _, output = output.partition(b"\n")
+            offset, timestamp, *lengths = map(int, numbers.split())
+            parts: list[bytes | None] = []
+            for length in lengths:
+                parts.append(output[:length] if length >= 0 else None)
+                output = output[max(length, 0) :]
+            found.append((topic, partition, offset, parts[0], parts[1], timestamp))
+    return sorted(found)
+
+
 CLIENTS: dict[str, Callable[..., list[Row]]] = {
     "confluent-kafka": read_with_confluent,
     "kafka-python": read_with_kafka_python,
+    "kcat": read_with_kcat,
     "aiokafka": lambda *args: asyncio.run(asyncio.wait_for(read_with_aiokafka(*args), 30)),
 }
 
@@ -121,7 +143,7 @@ CLIENTS: dict[str, Callable[..., list[Row]]] = {
 @pytest.mark.parametrize(("case", "isolation"), TESTED, ids=str)
 def test_client_reads_every_record(case: Case, client: str, isolation: str, started: Start) -> None:
     log = kafkafmt.open([str(root) for root in case.roots])
-    server = started(log)
+    server = started(log, internal=True)
     assert CLIENTS[client](server, ends(log, isolation), isolation) == expected(log, isolation)
 
 
