@@ -18,10 +18,12 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from source_rows import plan
 
 from kafkafmt import LogDirectory
-from kafkafmt.log import DamagedLogError, UnavailableSegmentError
+from kafkafmt.log import DamagedLogError, PartitionLog, UnavailableSegmentError, discover
+from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source.data_source import KafkaLogSource
 from kafkafmt.spark.source.planning import DataLossError
+from kafkafmt.spark.source.splits import cut_splits, make_splits
 
 TOPIC = "segments-time"
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
@@ -215,6 +217,18 @@ def test_task_raises_if_the_topic_was_created_again(folder: Path, level: str) ->
     for partition in partitions:
         with pytest.raises(UnavailableSegmentError, match=r"the topic was deleted and created again.*\(on host"):
             list(reader.read(partition))
+
+
+def test_planning_raises_if_the_topic_is_created_again_after_the_listing(folder: Path) -> None:
+    """The list of segments is that of the old log, and the topic id would be that of the new log."""
+    log = PartitionLog(discover([folder]).partitions[0])
+    assert cut_splits(log, log.segments, OffsetInterval())
+    recreate(folder, "AAAAAAAAAAAAAAAAAAAAAQ")
+    plans = [log.plan(segment) for segment in log.segments]
+    with pytest.raises(UnavailableSegmentError, match="the directory was replaced after it was listed"):
+        cut_splits(log, log.segments, OffsetInterval())
+    with pytest.raises(UnavailableSegmentError, match="the directory was replaced after it was listed"):
+        make_splits(log, plans, OffsetInterval())
 
 
 def test_batch_task_reports_damage_if_a_file_of_equal_size_has_other_bytes(folder: Path) -> None:

@@ -96,6 +96,22 @@ def is_listed(directory: PartitionDir) -> bool:
     return directory.inode is not None and files.inode(directory.path) == directory.inode
 
 
+def topic_id_of(directory: PartitionDir) -> str | None:
+    """Read the topic id on the driver. Raise OSError if the directory was replaced after the driver had listed it.
+
+    In this case, the topic id would be that of a new log, but the list of segments that of the old log.
+    """
+    topic_id = directory.read_topic_id()
+    known = topic_id is not None and directory.inode is not None and directory.segments
+    if known and not is_listed(directory):
+        raise unavailable(
+            directory.segments[0],
+            "the directory was replaced after it was listed, for example because the topic was deleted and created "
+            "again; repeat the query",
+        )
+    return topic_id
+
+
 def check_topic_id(directory: PartitionDir, topic_id: str | None) -> None:
     """Raise OSError if the topic was deleted and created again since the driver read its id, `topic_id`.
 

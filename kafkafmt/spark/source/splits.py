@@ -19,7 +19,7 @@ from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import Transactions
 from .pieces import Piece, plain_bytes
-from .same_log import data_size
+from .same_log import data_size, topic_id_of
 
 SPLIT_BYTES = 64 << 20
 """Approximate size of a split (a range of a partition that a task reads), in bytes.
@@ -76,7 +76,7 @@ def cut_splits(
         truncated. Without this error, the segment would be skipped, because its size is 0.
     """
     directory = log.directory
-    topic_id = directory.read_topic_id()
+    topic_id = topic_id_of(directory)
     transactions, interval = _committed_part(log, interval)
     later = _later_bytes(directory) if interval.committed and transactions is None else {}
     splits: list[Split] = []
@@ -151,7 +151,7 @@ def make_splits(
         Size of a split, in bytes.
     """
     directory = log.directory
-    topic_id = directory.read_topic_id()
+    topic_id = topic_id_of(directory)
     transactions, interval = _committed_part(log, interval)
     later = _later_bytes(directory) if interval.committed and transactions is None else {}
     splits: list[Split] = []
