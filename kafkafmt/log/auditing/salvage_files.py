@@ -9,9 +9,9 @@ from pathlib import Path
 from ...paths import Location
 from ..format import local_files
 from ..format.file_view import FileView
-from ..format.unreadable import DISK_ERRORS, NO_PERMISSION
+from ..format.unreadable import DISK_ERRORS, NO_PERMISSION, UNREACHABLE
 
-SOURCE_ERRORS = (*DISK_ERRORS, *NO_PERMISSION, errno.ENOENT)
+SOURCE_ERRORS = (*DISK_ERRORS, *NO_PERMISSION, *UNREACHABLE, errno.ENOENT)
 """Errors of a single source file. After such an error, the other files are still copied."""
 
 

@@ -103,6 +103,20 @@ def test_segment_that_the_disk_has_not_damaged_is_not_treated_as_damage(
     assert (len(report.unreadable), report.partitions, report.exit_code) == (3, (), 3)
 
 
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ESTALE, errno.ENOTCONN])
+@pytest.mark.parametrize("name", ["tx-0/quorum-state", "bootstrap.checkpoint"])
+def test_salvage_copies_the_log_without_a_file_that_cannot_be_copied(
+    damaged_disk: Callable[[str, int], Path], tmp_path: Path, name: str, code: int
+) -> None:
+    folder = damaged_disk(name, code)
+    (folder / name).write_text("{}")
+    messages: list[str] = []
+    kafkafmt.salvage(folder, tmp_path / "salvaged", on_message=messages.append)
+    assert segments(tmp_path / "salvaged") == segments(SOURCE)
+    assert [m for m in messages if name in m and os.strerror(code) in m]
+    assert not (tmp_path / "salvaged" / name).exists()
+
+
 def test_salvage_of_an_index_without_permissions_writes_an_index_that_its_owner_can_read(tmp_path: Path) -> None:
     """The index is rebuilt from the segment, so it contains nothing that the owner may not read."""
     folder = shutil.copytree(SOURCE, tmp_path / "log")
