@@ -92,15 +92,16 @@ ADVICE = {
     "index_beyond_end": DELETE_INDEX,
     "unreadable_index": f"{MAKE_READABLE}; if the disk is damaged, {DELETE_INDEX}",
     "unreadable_sectors": "the disk is failing: copy its content to another disk first",
-    "unreadable_snapshot": "a broker that cannot use this snapshot deletes it, and reads all segments after the previous "
-    "snapshot",
+    "unreadable_snapshot": f"{MAKE_READABLE}; if the content of the snapshot is not valid, a broker deletes the snapshot, "
+    "and reads all segments after the previous snapshot",
     "snapshot_mismatch": SALVAGE_REBUILDS,
     "snapshot_beyond_end": "the end of the log is lost; a broker continues without this snapshot",
     "max_timestamp_mismatch": "lookups by time, and brokers, do not find the later records of these batches; read all "
     "records and compare their timestamps",
     "leader_epoch_mismatch": SALVAGE_REBUILDS,
     "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
-    "unreadable_checkpoint": f"{MAKE_READABLE}; if the disk is damaged, {SALVAGE_REBUILDS}",
+    "unreadable_checkpoint": f"{MAKE_READABLE}; a broker that cannot read the file takes the log directory offline; "
+    "salvage rebuilds the file, but omits partition.metadata",
     "read_committed_differs": "salvage writes markers and a transaction index that agree; read_uncommitted returns all "
     "records",
     "transaction_in_doubt": "read_committed omits the records of the transaction; read_uncommitted returns them",

@@ -98,7 +98,7 @@ class StateAudit:
                 Finding(
                     name,
                     "unreadable_snapshot",
-                    f"{error.message}; a broker that cannot use it deletes it, and uses the previous one",
+                    f"{error.message}; a broker deletes a snapshot with invalid content, and uses the previous snapshot",
                 )
             )
             return None

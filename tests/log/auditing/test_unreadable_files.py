@@ -14,6 +14,7 @@ import pytest
 from golden_cases import GOLDEN
 
 import kafkafmt
+from kafkafmt.cli.verify import ADVICE
 
 SOURCE = GOLDEN / "kafka-4.3.1" / "transactions" / "log"
 CODES = {
@@ -115,6 +116,17 @@ def test_salvage_copies_the_log_without_a_file_that_cannot_be_copied(
     assert segments(tmp_path / "salvaged") == segments(SOURCE)
     assert [m for m in messages if name in m and os.strerror(code) in m]
     assert not (tmp_path / "salvaged" / name).exists()
+
+
+@pytest.mark.parametrize(("name", "copied"), [("leader-epoch-checkpoint", True), ("partition.metadata", False)])
+def test_advice_says_which_unreadable_file_salvage_omits(
+    damaged_disk: Callable[[str, int], Path], tmp_path: Path, name: str, copied: bool
+) -> None:
+    folder = damaged_disk(name, errno.EIO)
+    kafkafmt.salvage(folder, tmp_path / "salvaged")
+    assert [p.name for p in folder.glob(f"*/{name}")]
+    assert bool(list((tmp_path / "salvaged").glob(f"*/{name}"))) is copied
+    assert (f"omits {name}" in ADVICE["unreadable_checkpoint"]) is not copied
 
 
 def test_salvage_of_an_index_without_permissions_writes_an_index_that_its_owner_can_read(tmp_path: Path) -> None:
