@@ -222,11 +222,14 @@ def lacks_header(codec: int, starts: npt.NDArray[np.uint32]) -> npt.NDArray[np.b
     return found
 
 
-def _small_member(data: memoryview, room: int) -> bytes | None:
-    """Decompress small gzip data with zlib. Return None if it is not exactly one valid member of at most `room` bytes."""
+def _small_member(data: memoryview, limit: int) -> bytes | None:
+    """Decompress small gzip data with zlib.
+
+    Return None if the data is not exactly one valid member, or if its decompressed size exceeds `limit`.
+    """
     member = plain_zlib.decompressobj(GZIP_WBITS)
     try:
-        part = member.decompress(data, room)
+        part = member.decompress(data, limit)
     except plain_zlib.error:
         return None
     return part if member.eof and not member.unused_data else None

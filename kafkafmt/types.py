@@ -72,7 +72,7 @@ BatchTable = npt.NDArray[np.void]
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
-    """Return the different numbers in an array, in ascending order.
+    """Return the distinct numbers of an array, in ascending order.
 
     `numpy.unique` takes five times as long, because it uses a hash table.
     """

@@ -1,4 +1,4 @@
-"""Test the function that returns the different numbers in an array."""
+"""Test the function that returns the distinct numbers of an array."""
 
 from __future__ import annotations
 

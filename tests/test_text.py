@@ -1,6 +1,6 @@
-"""Check header keys, which are decoded as in Java 17, the text of numbers and offset ranges, and indented JSON.
+"""Check the functions that convert header keys, numbers, offset ranges and JSON to text.
 
-Java's `new String(bytes, UTF_8)` printed the table.
+Header keys are decoded as in Java 17. The expected keys were printed by Java's `new String(bytes, UTF_8)`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # Reject valid batches that a search has found after damage, and that do not belong to the log.
-# They are part of record values or of wrapper messages.
+# Such batches are part of record values or of wrapper messages.
 
 cdef inline bint header_is_dense(const uint8_t* p) noexcept nogil:
     """Return whether the fields of a v2 header are consistent, and the batch has a record for each offset."""
@@ -53,7 +53,7 @@ cdef struct Damage:             # The damaged batch at the start of a search. Al
     bint magic_v2
     bint plain
     bint wrapper
-    int kind                    # Kind of its CRC.
+    int kind                    # Algorithm of the CRC: KIND_CRC32 or KIND_CRC32C.
     uint32_t stored
     uint32_t crc                # CRC of the bytes up to `summed`.
     int64_t summed
@@ -61,7 +61,7 @@ cdef struct Damage:             # The damaged batch at the start of a search. Al
 
 cdef struct Rejected:           # The candidates that were rejected so far.
     Py_ssize_t count            # Index of the first candidate that was not rejected.
-    int64_t covered             # Candidates before this position are inside rejected ones.
+    int64_t covered             # Candidates before this position are inside rejected candidates.
     int64_t after_inner         # Offset after the inner messages that were rejected last.
 
 
@@ -232,7 +232,7 @@ cdef Damage damage_at(const uint8_t* p, int64_t position, int64_t expected) noex
         bad.end = position + ENTRY_OVERHEAD + <int64_t>int32_at(p + LENGTH_AT)
     bad.magic_v2 = p[MAGIC_AT] == MAGIC_V2
     bad.continues = bad.first_offset == expected and (header_is_dense(p) if bad.magic_v2 else legacy)
-    # A destroyed header can contain zeros, which must not count as an uncompressed message.
+    # A header of zeros has the magic and the codec of an uncompressed message, but its length is impossible.
     bad.plain = possible and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     bad.wrapper = possible and 0 < p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
     bad.kind = KIND_CRC32 if legacy else KIND_CRC32C
@@ -255,9 +255,14 @@ cdef inline bint ends_before(Damage* bad, const uint8_t* data, int64_t origin, i
 
 cdef int judge_candidates(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t scanned_to, int64_t file_end,
                           int64_t zero_tail, int64_t expected, int among_plain, Damage* bad, Rejected* rejected) noexcept nogil:
-    """Reject candidates from `rejected.count` on, until one cannot be rejected. Return why that one was not rejected.
+    """Reject candidates from `rejected.count` on, until one cannot be rejected. Return the reason for the end.
 
-    `among_plain` is -1 if it is not known. See Search._scan.
+    - ACCEPTED: the next candidate belongs to the log.
+    - UNDECIDED: the bytes in memory are not sufficient for the next candidate, or the case is rare.
+    - OWN_END: the CRC of the damaged batch matches the bytes before the next candidate.
+    - ALL_REJECTED: no candidate is left.
+
+    `among_plain` is -1 if the search has not determined it. See Search._scan.
     """
     cdef int64_t candidate, end, at, last, inner_end
     cdef const uint8_t* q

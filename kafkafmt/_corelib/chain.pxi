@@ -26,8 +26,8 @@ cdef struct Place:
 
 
 cdef struct Nearby:
-    # Indexes the extents from `begin` to `end`. The extents from `removed` to `added` are in the tree `all`. Those
-    # of them that damage separates from the current extent, up to `separated`, are also in the tree `apart`.
+    # Index of the extents from `begin` to `end`. The tree `all` contains the extents from `removed` to `added`. The tree
+    # `apart` contains the extents from `removed` to `separated`, which damage separates from the current extent.
     Py_ssize_t chunk, begin, end, added, separated, removed
     Place* places               # The extents, sorted by last offset. `k` is relative to `begin`, as in the other arrays.
     int32_t* place_of           # Index in `places` of each extent.
@@ -231,7 +231,7 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
                 highest = INT64_MIN
                 nearest = max(j - e.reach, 0)
                 k = j - 1
-                while k >= nearest and (best < 0 or tops[k] + 1 >= highest):    # The bonus is at most 1.
+                while k >= nearest and (best < 0 or tops[k] + 1 >= highest):    # gap_score() is at most 1.
                     if indexed and k < j - SCANNED:
                         best = best_predecessor(&e, &near, j)
                         highest = e.score[best] + gap_score(&e, best, j) if best >= 0 else INT64_MIN

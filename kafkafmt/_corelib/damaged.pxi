@@ -19,9 +19,9 @@ cdef inline int may_begin(Prefixes* prefixes, const uint8_t* p, const uint8_t* f
                           bint* beyond) noexcept nogil:
     """Return whether the plausible header at `p` can be the header of a batch in the log.
 
-    The batch must be valid. An exception is a batch that ends after `following` and whose header
-    continues the log at offset `expected`: it must only end before the end of the file, which is
-    `file_left` bytes after `p`. If it would end later, set `beyond`. Return -1 if malloc() fails.
+    The batch must be valid, unless it ends after `following` and its header continues the log at offset
+    `expected`. In this case, the batch need not be valid, but it must end within the file, which ends
+    `file_left` bytes after `p`. If it ends later, set `beyond`. Return -1 if malloc() fails.
     """
     if int32_at(p + LENGTH_AT) > following - p - ENTRY_OVERHEAD:
         if continues_log(p, expected):

@@ -1,6 +1,6 @@
 """Reject valid batches that a search has found after damage, and that do not belong to the log.
 
-They are part of record values or of wrapper messages.
+Such batches are part of record values or of wrapper messages.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Damage:
             self.end = position + ENTRY_OVERHEAD + length
         dense = legacy or (self.magic == MAGIC_V2 and header_is_dense(view, at))
         self.continues: bool = self.first_offset == expected and dense
-        # A destroyed header can contain zeros, which must not count as an uncompressed message.
+        # A header of zeros has the magic and the codec of an uncompressed message, but its length is impossible.
         possible = legacy and length >= MIN_LENGTHS[self.magic]
         self.plain: bool = possible and is_plain(view, at)
         self.wrapper: bool = possible and 0 < view[at + LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
@@ -118,7 +118,7 @@ class Rejected:
     count : int
         Index of the first candidate that was not rejected.
     covered : int
-        Candidates before this position are inside rejected ones.
+        Candidates before this position are inside rejected candidates.
     after_inner : int
         Offset after the inner messages that were rejected last.
     """
@@ -300,9 +300,12 @@ def judge_candidates(
 ) -> int:
     """Reject candidates from ``rejected.count`` on, until one cannot be rejected.
 
-    Return why that one was not rejected: ACCEPTED, UNDECIDED because the bytes in memory are not
-    sufficient or the case is rare, or OWN_END because the CRC of the damaged batch matches the
-    bytes before it. Return ALL_REJECTED if no candidate is left.
+    Return the reason for the end:
+
+    - ACCEPTED: the next candidate belongs to the log.
+    - UNDECIDED: the bytes in memory are not sufficient for the next candidate, or the case is rare.
+    - OWN_END: the CRC of the damaged batch matches the bytes before the next candidate.
+    - ALL_REJECTED: no candidate is left.
     """
     size = len(view)
     for i in range(rejected.count, len(candidates)):

@@ -27,9 +27,9 @@ def may_begin(
 ) -> tuple[bool, bool]:
     """Check whether the bytes at `p`, which look like a batch header, are accepted as the header of a batch in the log.
 
-    The CRC of the batch must match. An exception is a batch that ends after the position `following`,
-    and whose base offset is between the expected next offset `expected` and `expected` + 2**31 - 1.
-    Such a batch must only end at or before the position `file_end`.
+    The CRC of the batch must match, unless the batch ends after the position `following`, and its base
+    offset is between the expected next offset `expected` and `expected` + 2**31 - 1. In this case, the
+    CRC need not match, but the batch must end at or before the position `file_end`.
 
     Return two bools: whether the header is accepted, and whether the header is rejected only
     because its batch would end after `file_end`.

@@ -152,7 +152,7 @@ class Signals:
     def _start_reload(self, loop: asyncio.AbstractEventLoop) -> None:
         """Reload the files of the server in a thread, unless the server is stopping."""
         if self._first is None:
-            with suppress(RuntimeError):  # a signal arrived meanwhile, and the event loop starts no threads any more
+            with suppress(RuntimeError):  # the server is stopping, and asyncio starts no more threads
                 loop.run_in_executor(None, self._reload)
 
 

@@ -162,7 +162,7 @@ class PayloadReader:
                             payload = _legacy_payload(magic, codec, payload)
                         size = decompress(codec, payload, arena)
                     except KafkaFormatError as error:
-                        # With their tracebacks, many errors would keep many frames in memory.
+                        # Each traceback keeps frames in memory. Without `stop_at_errors`, there can be many errors.
                         errors.append((len(placed), error if stop_at_errors else _without_traceback(error)))
                         size = -1
                 placed.append(size)

@@ -145,7 +145,7 @@ class Server:
             tls=self._credentials.tls,
             most_connections=min(settings.limits.max_connections, _possible_connections(settings.limits)),
         )
-        shared.tls = self._credentials.tls  # reload() can have run before the previous assignment
+        shared.tls = self._credentials.tls  # reload() may have run before `_shared` was assigned
         self._listener = await asyncio.get_running_loop().create_server(
             partial(ClientConnection, shared), settings.host, settings.port, backlog=ACCEPTED_AT_ONCE
         )

@@ -104,8 +104,9 @@ class Users:
         path : Path
             The file.
         before : Users, optional
-            The users that the file contained before. Dummy credentials and those for passwords keep
-            their salts, because a changed salt would reveal which users have salted passwords.
+            The users that the file contained before. The salts of dummy credentials, and of
+            credentials that are computed from passwords, do not change. A changed salt would
+            reveal which users have salted passwords.
 
         Raises
         ------

@@ -68,7 +68,7 @@ def test_rewrite_grows_linearly_with_batches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"drop_keys": "k"}], ids=["copy", "drop"])
 def test_rewrite_handles_batches_between_damage_together(changes: dict[str, Any], tmp_path: Path) -> None:
-    """The number of lines that the modules of `rewrite` execute does not depend on the number of batches."""
+    """For 200 additional batches, fewer than 100 additional lines of `rewrite_partition.py` are executed."""
 
     def work(n: int) -> int:
         parts = [keyed(2 * i, b"k%d" % i) for i in range(2 * n)]

@@ -101,7 +101,7 @@ def test_messages_name_offset_ranges_with_the_shared_function() -> None:
     """`offset_range` uses the singular if a range contains only one offset."""
     package = [p for p in (*PYTHON, *CYTHON) if "kafkafmt" in p.relative_to(ROOT).parts[0] and p.name != "text.py"]
     assert [relative(p) for p in package if OFFSET_RANGE.search(p.read_text(encoding="utf-8"))] == [
-        "kafkafmt/records/reader.py"  # a range that is always invalid
+        "kafkafmt/records/reader.py"  # This message is about an invalid range, which `offset_range` cannot format.
     ]
 
 

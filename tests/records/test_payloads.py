@@ -19,7 +19,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 def wrapper(offset: int, codec: int, magic: int = 1, valid: bool = True) -> bytes:
-    """Return a wrapper message with two messages. Its last offset is `offset`."""
+    """Return a wrapper message that contains two messages. The offset of the last one is `offset`."""
     first = 0 if magic else offset - 1
     inner = b"".join(message(magic, None, b"value", offset=first + k) for k in range(2))
     value = compress(codec, inner) if codec < ZSTD and valid else b"no compressed data"

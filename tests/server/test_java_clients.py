@@ -38,7 +38,7 @@ NESTED = "nested"
 
 
 class Client(NamedTuple):
-    """A version of Kafka's Java client, and whether it knows zstd, record format 2 and timestamps."""
+    """A version of Kafka's Java client, and whether it supports zstd, record format 2 and timestamps."""
 
     version: str
     zstd: bool = True
@@ -70,7 +70,7 @@ def text(data: bytes | None) -> str | None:
 
 
 def expected(client: Client, partition: kafkafmt.Partition, isolation: str) -> list[Row]:
-    """Return the records of a partition. Fields that the client does not know are None."""
+    """Return the records of a partition. Fields that the client does not support are None."""
     return [
         [
             r.offset,

@@ -32,7 +32,9 @@ MOST_SPANS = 10_000
 MOST_UNITS = 1 << 16
 """Largest number of offset ranges whose records are compared in one pass."""
 BYTES_BETWEEN = 1 << 19
-"""Largest size of the other batches between two such offset ranges. Their records are read too, but not compared."""
+"""Largest size of the other batches between two such offset ranges. The records of these batches are read, but not
+compared.
+"""
 SMALLEST_WINDOW = 64
 """Number of batches of each copy that are first compared at once. While they are equal, the number is doubled."""
 COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
@@ -225,7 +227,7 @@ class _Comparison:
             first, others = firsts[side], firsts[1 - side]
             at = np.searchsorted(others, first)
             alone = np.flatnonzero(~_contained(others, first, at))
-            # A range of batches that the other copy lacks ends where the other copy contains a batch.
+            # Missing batches form one range if the other copy has no batch between them.
             starts = np.flatnonzero(np.diff(at[alone], prepend=-1))
             ends = np.append(starts[1:], len(alone))[: len(starts)] - 1
             for low, high in zip(first[alone[starts]].tolist(), batches.last[alone[ends]].tolist(), strict=True):

@@ -382,7 +382,8 @@ class MergedDirectory:
         ends = np.concatenate(([0], np.cumsum(self.merged["size"], dtype=np.int64)))
         firsts = np.array([first for first, _ in ranges], np.int64)
         at = np.maximum(np.searchsorted(bases, firsts, "right") - 1, 0)
-        # For each lost range, the index of its segment's first batch, and of the next batch after the lost offsets.
+        # `begin` contains, for each lost range, the index of the first batch in its segment. `here` contains the index
+        # of the first batch after the lost offsets.
         begin = np.searchsorted(self.merged["first"], bases)[at]
         here = np.maximum(np.searchsorted(self.merged["first"], firsts), begin)
         positions = (ends[here] - ends[begin]).tolist()

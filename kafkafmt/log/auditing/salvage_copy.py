@@ -277,8 +277,8 @@ class PartitionCopy:
         """Write a rebuilt file.
 
         If the source has a file of the same name, permissions that the source file lacks are
-        removed from `mode`. The owner can always read the file, because it contains nothing that
-        the segments do not contain.
+        removed from `mode`. The owner's permission to read is kept, because the rebuilt file
+        contains nothing that the segments do not contain.
         """
         mode &= (self._modes.get(name, ALL_FILE_BITS) | 0o400) & ALL_FILE_BITS
         self.made.modes[name] = mode

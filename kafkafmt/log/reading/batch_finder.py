@@ -208,7 +208,7 @@ class BatchFinder:
         previous = -NEAR
         for at in positions:
             if at - previous < NEAR and not self._scanned.at <= at <= self._scanned.end - LENGTH_AT:
-                self._around(self._looked, at, LENGTH_AT)  # one read for many batches
+                self._around(self._looked, at, LENGTH_AT)  # Reading many headers at once needs fewer system calls.
             previous = at
             yield int.from_bytes(self._bytes(at, LENGTH_AT), "big", signed=True)
 

@@ -228,7 +228,7 @@ class OffsetBounds:
     def _without_moved(
         self, first: IntArray, last: IntArray, known: npt.NDArray[np.bool_]
     ) -> tuple[IntArray, IntArray]:
-        """Exclude the offsets of moved batches from the start and from the end of each range of missing offsets."""
+        """Exclude the offsets of batches that are out of place from both ends of each range of missing offsets."""
         firsts, lasts = self._moved_first, self._moved_last
         begins = np.concatenate(([True], firsts[1:] != lasts[:-1] + 1))
         group = np.cumsum(begins) - 1

@@ -27,9 +27,9 @@ def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDA
     Damage contains no marker if no offset is missing, because every marker has an offset. It also
     contains no marker if it is exactly one batch that is larger than a marker.
 
-    `path` is the path of the damaged segment. The segment is opened only if the plan did not store
-    whether the damage is exactly one batch. If the file does not exist, any such damage with missing
-    offsets can contain a marker.
+    `path` is the path of the damaged segment. The segment is opened only for damage that is larger
+    than a marker, has missing offsets, and is not known to be exactly one batch. If the file does
+    not exist, the mask is True for this damage.
     """
     spans = DamageColumns.of(damaged)
     large = spans.length > MARKER_SIZE

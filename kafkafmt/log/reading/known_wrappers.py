@@ -30,7 +30,7 @@ class KnownWrappers:
         return self._rows[: self._count]
 
     def inner(self, start: int, buffer: Buffer, wrappers: BatchTable) -> InnerMessages:
-        """Describe the inner messages of wrapper messages. Only those that are not known yet are decompressed.
+        """Describe the inner messages of wrapper messages. Decompress only messages that are not known yet.
 
         The positions in `wrappers` refer to `buffer`, which begins at the file position `start`.
         """

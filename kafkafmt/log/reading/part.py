@@ -96,7 +96,7 @@ class Part:
         extents, begins = RunColumns.of(self.group or [self.extent]), np.array(self.group_rows or [0], np.int64)
         at = np.searchsorted(begins, rows, "right") - 1
         begin, extents = begins[at], extents.at(at)
-        # The batch is the first one of its range, or the first one in the buffer.
+        # These values apply to the first batch of a range, or of the buffer.
         before = extents.first - 1 if self.group else np.full(len(rows), self.before)
         previous = np.searchsorted(runs.first, extents.first) - 1
         adjacent = (positions == extents.position) & (previous >= 0)
@@ -104,7 +104,7 @@ class Part:
         before[adjacent] = runs.last[previous[adjacent]]
         inside = rows > begin
         before[inside] = last_offsets(table)[rows[inside] - 1]
-        # The batch is the last one of its range.
+        # These values apply to the last batch of a range.
         later = np.searchsorted(runs.first, extents.last, "right")
         next_base = self.plan.segment.next_base
         following = np.append(runs.first, 0 if next_base is None else next_base)[later]
@@ -188,7 +188,8 @@ class GroupReader:
             return None
         position = int(columns[:, 0].min())
         columns[:, :2] -= position
-        # Read only the bytes of these ranges, because ranges that are out of place divide a file into many small groups.
+        # The buffer is not filled after these ranges. If ranges are out of place, there are many small groups, and
+        # filling the buffer for each group would take too long.
         got = self._walker.view.read_into(self._buffer[: int(columns[:, 1].max())], position)
         columns = columns[: _count_first(columns[:, 1] <= got)]
         n, count = core.scan_extents(self._buffer, self._rows, columns)

@@ -81,9 +81,7 @@ class IndexEntries:
     def cover(self, table: BatchTable, found: BatchSummary) -> None:
         """Mark all index entries whose marker offset is within the offset range of a batch in `table`.
 
-        `found` is a summary of the table.
-        `take` does not yield an index entry if the log contains a batch at the entry's marker
-        offset.
+        `take` does not yield marked entries. `found` is a summary of the table.
         """
         if not self._lasts or not len(table):
             return

@@ -86,8 +86,8 @@ class Piece:
     topic_id: str | None = None
     """Topic id on the driver. None if it is not known."""
     content: int | None = None
-    """Position after the last nonzero byte of the segment on the driver. None if the driver has not searched for it,
-    because the segment has no hole at its end.
+    """Position after the last nonzero byte of the segment on the driver. None if the driver has found no hole at the
+    end of the segment.
     """
 
     @property

@@ -24,7 +24,7 @@ def data_size(segment: SegmentFile) -> int:
     """Return the size of a segment in bytes, without the preallocated space at the end of the last segment.
 
     A broker removes this space when it starts the next segment, possibly before a task reads the log.
-    Only the space that is a hole is found, because the segment is not read if there is no hole.
+    The space is found only if the file ends with a hole. If there is no hole, the segment is not read.
     """
     if not _is_readable_end(segment):
         return segment.size
@@ -71,7 +71,7 @@ def _up_to_content(segment: SegmentFile) -> SegmentFile:
 
 
 def check_content(segment: SegmentFile, content: int | None) -> None:
-    """Raise OSError if the byte before the position `content` is zero, because this byte differs on the driver.
+    """Raise OSError if the byte before the position `content` is zero. On the driver, this byte is not zero.
 
     An outdated copy of a segment can be as large as the segment on the driver, because its space is
     preallocated. If `content` is None, or if the file is missing or smaller, nothing is checked here.
@@ -99,7 +99,7 @@ def is_listed(directory: PartitionDir) -> bool:
 def topic_id_of(directory: PartitionDir) -> str | None:
     """Read the topic id on the driver. Raise OSError if the directory was replaced after the driver had listed it.
 
-    In this case, the topic id would be that of a new log, but the list of segments that of the old log.
+    Without the error, the topic id of the new log would be combined with the segments of the old log.
     """
     topic_id = directory.read_topic_id()
     known = topic_id is not None and directory.inode is not None and directory.segments
@@ -154,13 +154,15 @@ def check_complete(plan: SegmentPlan, directory: PartitionDir) -> None:
 
 
 def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
-    """Return whether a segment may lack batches. On this host, it or a later segment is smaller than on the driver.
+    """Return whether a segment may lack batches that exist on the driver.
 
-    No batch is missing if the file ends with a valid batch, or with zeros after it, and no offset is
-    missing before the next segment. In a compacted log, offsets may be missing before the next
-    segment. Then the path must refer to the directory that the driver has listed, because an
-    incomplete copy is in another directory. After the last segment, there is no next offset to
-    compare, so batches may always be missing.
+    The caller has found that this segment or a later one is smaller than on the driver. The segment
+    lacks no batches if all of these conditions are met:
+
+    - After the last valid batch, the file ends or contains only zeros.
+    - The segment is not the last one. After the last segment, no offset shows whether batches are missing.
+    - No offset is missing before the next segment. In a compacted log, offsets may be missing if the
+      path refers to the directory that the driver has listed. An incomplete copy is another directory.
     """
     segment, runs, end = plan.segment, RunColumns.of(plan.extents), _batches_end(plan)
     if end < plan.size:

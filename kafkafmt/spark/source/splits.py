@@ -107,10 +107,10 @@ def cut_splits(
 
 
 def _before_hole(segment: SegmentFile, stretch: Stretch, end: int) -> Stretch:
-    """Return a byte range without the preallocated space, which begins at the file position `end`.
+    """Return `stretch` without the preallocated space. This space begins at the file position `end`.
 
-    If the index contains a batch in this space, data is missing there, and the result is `stretch`.
-    This is also the result if no byte differs from zero.
+    Return `stretch` unchanged in two cases: the index contains a batch in this space, so data is
+    missing there, or all bytes of `stretch` are zeros.
     """
     if not segment.last or stretch.end.indexed or end >= stretch.end.position:
         return stretch

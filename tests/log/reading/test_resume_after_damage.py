@@ -204,7 +204,7 @@ def test_messages_with_wrong_lengths_are_skipped_in_memory(tmp_path: Path, monke
 def test_unconfirmed_batches_are_rejected_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, magic: int, kind: str
 ) -> None:
-    """No batch is followed by the next one. A check of each batch in Python would be slow."""
+    """No valid batch is directly followed by another valid batch. Python code for each batch would be slow."""
     checked = []
     value_end = Search._value_end
 

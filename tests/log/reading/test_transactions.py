@@ -151,7 +151,7 @@ def test_next_marker_decides_records_after_damage(tmp_path: Path) -> None:
 
 
 def test_index_entry_without_a_marker_is_listed_once(tmp_path: Path) -> None:
-    """The damage hides offsets 1, 3 and 5. It divides the transaction into three parts with the same entry."""
+    """The damage hides offsets 1, 3 and 5. The three parts of the transaction have the same index entry."""
     batches = [
         sent(i, 1, 1) if i % 2 == 0 else mutate(control_batch(COMMIT, base_offset=i), 70, b"x") for i in range(7)
     ]

@@ -35,7 +35,7 @@ def read(log: PartitionLog) -> tuple[list[int], list[Damage]]:
 
 
 def wrong(base_offset: int, records: int = 1, **fields: object) -> bytes:
-    """Return a batch for `records` offsets whose record count is too large."""
+    """Return a batch with `records` records. The record count in its header is 1,000, which is too large."""
     deltas = {"count": 1000, "last_offset_delta": records - 1} | fields
     return batch([record(i, value=b"x") for i in range(records)], base_offset=base_offset, **deltas)  # type: ignore[arg-type]
 
