@@ -231,7 +231,9 @@ cdef Damage damage_at(const uint8_t* p, int64_t position, int64_t expected) noex
     if bad.first_offset >= expected and int32_at(p + LENGTH_AT) >= MIN_LEGACY_LENGTH:
         bad.end = position + ENTRY_OVERHEAD + <int64_t>int32_at(p + LENGTH_AT)
     bad.magic_v2 = p[MAGIC_AT] == MAGIC_V2
-    bad.continues = bad.first_offset == expected and (header_is_dense(p) if bad.magic_v2 else legacy)
+    # Zeros look like the header of a message of format 0.
+    bad.continues = bad.first_offset == expected and (
+        header_is_dense(p) if bad.magic_v2 else legacy and (int32_at(p + LENGTH_AT) != 0 or int32_at(p + LEGACY_CRC_AT) != 0))
     # A header of zeros has the magic and the codec of an uncompressed message, but its length is impossible.
     bad.plain = possible and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     bad.wrapper = possible and 0 < p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD

@@ -88,7 +88,12 @@ class Damage:
         self.end: int | None = None
         if self.first_offset >= expected and length >= MIN_LEGACY_LENGTH:
             self.end = position + ENTRY_OVERHEAD + length
-        dense = legacy or (self.magic == MAGIC_V2 and header_is_dense(view, at))
+        # Zeros look like the header of a message of format 0.
+        dense = (
+            any(view[at + LENGTH_AT : at + MAGIC_AT])
+            if legacy
+            else self.magic == MAGIC_V2 and header_is_dense(view, at)
+        )
         self.continues: bool = self.first_offset == expected and dense
         # A header of zeros has the magic and the codec of an uncompressed message, but its length is impossible.
         possible = legacy and length >= MIN_LENGTHS[self.magic]

@@ -42,7 +42,7 @@ class Head:
         Value of the offset field. In a wrapper message, this field contains the last offset.
     dense : bool
         Whether the header fields are consistent, and the batch contains a record for each offset in
-        its range.
+        its range. False if both the length and the CRC of a message are 0.
     wrapper, plain_message : bool
         Whether this is the header of a wrapper message, or of an uncompressed message. Both exist
         only in formats 0 and 1.
@@ -57,7 +57,8 @@ class Head:
         self.first_offset: int = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
 
         delta = 0
-        self.dense: bool = self.magic < MAGIC_V2
+        # If a disk has lost the header, its fields are zeros, which look like a message of format 0.
+        self.dense: bool = self.magic < MAGIC_V2 and any(data[LENGTH_AT:MAGIC_AT])
 
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
             delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(

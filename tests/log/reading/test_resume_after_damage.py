@@ -156,6 +156,19 @@ def test_search_in_memory_has_the_same_result_as_the_complete_search(
     assert plans[0] == plans[1]
 
 
+@pytest.mark.parametrize("magic", [0, 2])
+@pytest.mark.parametrize("base", [0, 7])
+def test_header_of_zeros_is_not_trusted(tmp_path: Path, magic: int, base: int) -> None:
+    """At offset 0, zeros look like an intact header. The batches before the next damage would then be damage too."""
+    parts = [
+        simple_batch([b"value"], base + i) if magic == 2 else message(magic, None, b"value", offset=base + i)
+        for i in range(9)
+    ]
+    for i, fill in ((0, b"\0"), (1, b"\0"), (5, b"\xff")):
+        parts[i] = fill * len(parts[i])
+    assert offsets(open_log(tmp_path, b"".join(parts), base)) == [base + i for i in (2, 3, 4, 6, 7, 8)]
+
+
 def test_plain_message_after_a_damaged_wrapper_is_delivered(tmp_path: Path) -> None:
     """In format 1, a message with an offset too high for a relative offset is not in a wrapper message."""
     inner = b"".join(message(1, None, b"i", offset=i) for i in range(3))
