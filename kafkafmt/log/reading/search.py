@@ -9,7 +9,8 @@ There are four candidates for this position. The first candidate that meets its 
    valid batch.
 3. The start of the first valid batch in the following bytes that is confirmed by the bytes after it
    (see `Search._unconfirmed_end`).
-4. The end of the file.
+4. The end of the file. This is also used if the end of the file cuts off the damaged batch (see
+   `Search._is_cut_off`).
 
 A record value can contain batches, which must not be treated as batches of the log. The search
 skips batches that it recognizes as part of a record value or of a wrapper message. Other batches
@@ -24,13 +25,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._backend import core
-from ...constants import LENGTH_AT, MAGIC_V2, MAX_OFFSET
+from ...constants import LENGTH_AT, MAGIC_V2, MAX_OFFSET, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records.batches import iter_batches
 from ...types import SearchWindow
 from ..format.file_view import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, OwnCrc
 from .batch_head import Head, header_continues, header_stands
+from .cut_off import is_cut_off
 from .embedded import LONG_CHAIN, EmbeddedBatches
 
 OWN_CRC_FINDS = 64
@@ -86,7 +88,21 @@ class Search(EmbeddedBatches):
             if not self._is_spanned(bad.end):
                 return bad.end, own.matches(bad.end)
         end = self._scan(bad, own, expected)
-        return end, own.matches(end)
+        if own.matches(end):
+            return end, True
+        return self.size if end < self.size and self._is_cut_off(bad, end, expected) else end, False
+
+    def _is_cut_off(self, bad: Head, found: int, expected: int) -> bool:
+        """Return whether the file ends inside the damaged batch `bad`.
+
+        `found` is the position of the valid batch that the search found after the start of the
+        damaged batch.
+        """
+        if not bad.may_be_right(expected) or bad.first_offset - expected > MAX_RELATIVE_OFFSET:
+            return False
+        if self.size - bad.position > LARGEST_WINDOW or Head(found, self.head(found)).first_offset == bad.next_offset:
+            return False
+        return is_cut_off(bad, self.size, self._bytes)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
         """Compute the result of `resume` from the bytes in memory. If these bytes are not sufficient, return None."""

@@ -69,6 +69,35 @@ def test_value_of_batches_in_the_last_batch_is_damage_if_zeros_follow(inner: int
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("inner", [0, 1, 2])
+@pytest.mark.parametrize("gap", [0, 7])
+@pytest.mark.parametrize("cut", [0, 20])
+def test_value_of_batches_in_a_batch_that_the_end_of_the_file_cuts_off_is_not_delivered(
+    magic: int, inner: int, gap: int, cut: int, tmp_path: Path
+) -> None:
+    """The file ends after the first embedded batch, or inside the second one."""
+    parts = [outer(magic, i, b"value %d" % i) for i in range(3)]
+    value = b"some bytes before" + embedded(inner, 2)
+    last = outer(magic, 3 + gap, value + b"rest of the value" * 10)
+    end = last.index(value) + len(value) - (cut or len(outer(inner, FOREIGN + 1, b"embedded 1")))
+    assert read(tmp_path / "t-0", b"".join(parts) + last[:end]) == ([0, 1, 2], [])
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("last", [False, True])
+def test_batch_after_a_corrupted_length_beyond_the_end_of_the_file_is_delivered(
+    magic: int, last: bool, tmp_path: Path
+) -> None:
+    """The value of the damaged batch is intact, and ends before the next batch."""
+    parts = [outer(magic, i, b"value %d" % i) for i in (0, 1, 2, 7)]
+    parts[2] = mutate(without_length_and_crc(magic, parts[2]), 8, struct.pack(">i", 5000))
+    parts += [] if last else [outer(magic, 8, b"value 8")]
+    offsets, _ = read(tmp_path / "t-0", b"".join(parts))
+    # The last message of format 1 could be an inner message of a wrapper message.
+    assert offsets == [0, 1, 7] + [8] * (not last)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
 def test_batches_after_two_damaged_neighbours_are_delivered(magic: int, tmp_path: Path) -> None:
     parts = [outer(magic, i, b"value %d" % i) for i in range(8)]
     for i in (2, 3):
