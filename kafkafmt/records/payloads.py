@@ -144,7 +144,7 @@ class PayloadReader:
         """Fill the arena with the payloads of the next batches. `rows` contains magic, codec, position and size.
 
         Return the size of each payload in the arena, or -1 for a payload with an error. Also return
-        the errors, with indexes in the list of sizes.
+        each error, with the index of its payload in the list of sizes.
         """
         arena = self._arena
         placed: list[int] = []

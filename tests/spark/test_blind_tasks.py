@@ -134,7 +134,8 @@ def test_task_continues_if_the_log_cleaner_has_replaced_a_later_segment(tmp_path
     assert len(batches) == 4
     replaced(cleaned, batches[kept])
     assert [sum(b.num_rows for b in reader.read(p)) for p in partitions[:4]] == expected
-    # A copy in another directory can be incomplete, unless no offset is missing before the next segment.
+    # Files in another directory may be an incomplete copy. They are accepted only if no offset is missing before the
+    # next segment.
     (tmp_path / "t-0").rename(tmp_path / "moved")
     shutil.copytree(tmp_path / "moved", tmp_path / "t-0")
     if kept == 3:

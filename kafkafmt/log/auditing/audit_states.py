@@ -181,7 +181,7 @@ class StateAudit:
             self._check_epochs(segment, table)
 
     def _agrees_with_epochs(self, found: BatchSummary) -> bool:
-        """Return True if all batches of a table have the same leader epoch, and it agrees with the leader epoch checkpoint.
+        """Return True if all batches of a table have one leader epoch, and this epoch agrees with the checkpoint.
 
         This is the case for most tables. Otherwise, `_check_epochs` compares the batches one by one.
         """

@@ -181,7 +181,7 @@ class _Comparison:
         self._lasts: list[int] = []
         """Collected offset ranges. The records in these ranges have not been compared yet."""
         self._missing: list[tuple[int, int, int]] = []
-        """First offset, last offset and copy of the batches after the first of these ranges that only one copy has."""
+        """Offset ranges that only one copy contains, after the first collected range: first offset, last offset, copy."""
         self._between = 0
         """Total size of the batches after the last of these ranges."""
         self._window = SMALLEST_WINDOW
@@ -381,10 +381,11 @@ def _offset_ranges(table: BatchTable, before: int) -> tuple[IntArray, IntArray]:
 
 
 def _equal_batches(a: _Batches, b: _Batches, most: int) -> tuple[int, int]:
-    """Return how many of the first `most` batches of each copy are equal to, or do not overlap, a batch of the other copy.
+    """Return the number of batches at the start of each copy that need not be compared record by record.
 
-    The last range of batches that only one copy contains is not counted, because more of these
-    batches may follow.
+    Such a batch is equal to a batch of the other copy, or overlaps no batch of the other copy. At
+    most the first `most` batches of each copy are counted. The last range of batches that only one
+    copy contains is not counted, because more batches of this range may follow.
     """
     first, last = (a.first[:most], b.first[:most]), (a.last[:most], b.last[:most])
     if any((low > high).any() or (low[1:] <= high[:-1]).any() for low, high in zip(first, last, strict=True)):

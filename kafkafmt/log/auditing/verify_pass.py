@@ -157,9 +157,9 @@ class VerifyPass:
     def count_wrappers(self, position: int, buffer: Buffer, rows: BatchTable) -> tuple[int, BatchTable]:
         """Count the records of wrapper messages of the current segment, without decompressing them again.
 
-        Return the number of records, and the headers of all other batches, which must be decoded. They
-        include wrapper messages that cannot be decompressed, that have records below the log start
-        offset, or that have a record after their maximum timestamp. For the parameters, see `see`.
+        Return the number of records, and the headers of all batches that must be decoded. A wrapper
+        message must be decoded if it cannot be decompressed, if it has records below the log start
+        offset, or if it has a record after its maximum timestamp. For the parameters, see `see`.
         """
         at = wrappers_of(rows)
         if self._known is None or not len(at):

@@ -176,8 +176,8 @@ class Search(EmbeddedBatches):
     def _rejected_in_window(self, bad: Head, own: OwnCrc, expected: int, at: int, covered: int) -> tuple[int, int]:
         """Reject valid batches from `at` on that do not belong to the log. Only the bytes in memory are checked.
 
-        Return the position of the first valid batch that these bytes do not reject, and the position
-        up to which valid batches are inside rejected batches.
+        Return the position of the first valid batch that is not rejected, and the position up to which
+        valid batches are inside rejected batches.
         """
         data, origin, found, _, searched_to, size, zero_tail, magics, _ = self._window()
         state = np.array([at, covered, self._after_inner, own.at, own.crc], np.int64)
