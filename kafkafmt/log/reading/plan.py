@@ -35,6 +35,7 @@ from ..format.unreadable import named, overlapping
 from .batch_head import Head, header_stands
 from .batches_of_ranges import batches_of
 from .conflicts import believable, in_order
+from .cut_off import is_cut_off
 from .damaged_spans import NO_DAMAGE, DamagedSpans, OffsetBounds, damaged_spans
 from .models import Damage, Finding
 from .out_of_place import Placed, place
@@ -296,7 +297,7 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
         else None
     )
     if bad.code == TruncatedError.code or (size is not None and size > walker.size - position):
-        if _next_batch_exists(walker, Head(position, head)):
+        if _later_batch_exists(walker, Head(position, head)):
             return None  # the length field is corrupted
         return bad.message if bad.code == TruncatedError.code else "the file ends inside a batch"
     inside = size is not None and position < zeros < position + size
@@ -305,8 +306,15 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
     return None
 
 
-def _next_batch_exists(walker: Walker, head: Head) -> bool:
-    """Return whether a valid batch later in the file begins with the next offset after the batch `head`."""
-    search = walker.search
-    found = search.find(head.position + 1, walker.size)
-    return head.next_offset in search.offsets_of(found)
+def _later_batch_exists(walker: Walker, head: Head) -> bool:
+    """Return whether a valid batch of the log follows the batch `head`, whose length field exceeds the file.
+
+    A valid batch with the next offset is a batch of the log. A valid batch with a higher offset can
+    also be part of a value, if the file ends inside the batch `head`.
+    """
+    search, higher = walker.search, False
+    for offset in search.offsets_of(search.find(head.position + 1, walker.size)):
+        if offset == head.next_offset:
+            return True
+        higher |= offset > head.next_offset
+    return higher and not is_cut_off(head, walker.size, walker.view.read)

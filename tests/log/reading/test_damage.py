@@ -215,6 +215,16 @@ def test_truncated_last_batch_is_an_unfinished_tail(tmp_path: Path, cut: int) ->
     assert log.next_offset == 45
 
 
+def test_damage_before_valid_messages_is_not_an_unfinished_tail(tmp_path: Path) -> None:
+    """The messages of format 1 are not delivered, because their offsets may be relative."""
+    parts = [message(1, None, b"value" * 20, offset=51 + i) for i in range(4)]
+    parts[0] = mutate(mutate(parts[0], 8, b"\x00\x00\x10\x00"), 40, b"\xff")
+    parts[1] = b"\xff" * len(parts[1]) * 2
+    log = write(tmp_path, (50, b"".join(parts)))
+    assert (offsets(log), findings(log)) == ([], [])
+    assert [(s[2], s[3]) for s in spans(log)] == [(50, None)]
+
+
 def test_truncated_batch_in_an_older_segment_is_damage(tmp_path: Path) -> None:
     parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:5])[:-9]), (25, b"".join(parts[5:])))
