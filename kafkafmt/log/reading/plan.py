@@ -32,7 +32,7 @@ from ...types import IntArray, distinct, last_offsets
 from ..format.file_view import FileView
 from ..format.preallocated import occupied
 from ..format.unreadable import named, overlapping
-from .batch_head import Head, header_stands
+from .batch_head import Head, header_continues
 from .batches_of_ranges import batches_of
 from .conflicts import believable, in_order
 from .cut_off import is_cut_off
@@ -289,7 +289,7 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
     if zeros <= position:
         return "zeros to the end of the file"
     head = walker.view.read(position, BATCH_HEADER_SIZE)
-    if not header_stands(head, expected):
+    if not header_continues(head, expected):
         return None
     size = (
         int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD

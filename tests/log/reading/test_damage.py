@@ -225,6 +225,15 @@ def test_damage_before_valid_messages_is_not_an_unfinished_tail(tmp_path: Path) 
     assert [(s[2], s[3]) for s in spans(log)] == [(50, None)]
 
 
+@pytest.mark.parametrize(("gap", "tail"), [(2**31 - 1, True), (2**31, False)])
+def test_unfinished_tail_has_an_offset_that_is_possible_in_the_segment(tmp_path: Path, gap: int, tail: bool) -> None:
+    """Garbage can look like a header with a high offset. It must not hide that the rest of the file is lost."""
+    parts = ten_batches()
+    last = message(0, None, b"value", offset=50 + gap)
+    log = write(tmp_path, (0, b"".join(parts) + last[:-2]))
+    assert (offsets(log), findings(log)) == (without(), ["unfinished_tail"] if tail else [])
+
+
 def test_truncated_batch_in_an_older_segment_is_damage(tmp_path: Path) -> None:
     parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:5])[:-9]), (25, b"".join(parts[5:])))
