@@ -464,6 +464,32 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
     The function runs without the GIL.
     """
 
+def is_cut_off(buffer: Buffer, position: int, end: int, file_end: int) -> bool | None:
+    """Return whether the file ends inside a damaged batch.
+
+    The length field of the batch can be corrupted. Therefore, other lengths in the batch must agree with it:
+
+    - In formats 0 and 1, the value must end where the message ends.
+    - In format 2, the lengths of the records must lead to the end of the file. This cannot be checked
+      if the records are compressed. If there are more than 16,384 records, it is not checked.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        Bytes of the file. All positions are relative to the first byte of the buffer.
+    position : int
+        Position of the damaged batch.
+    end : int
+        End of the batch according to its length field.
+    file_end : int
+        Position of the end of the file.
+
+    Returns
+    -------
+    bool or None
+        None if the buffer lacks bytes of the batch that are needed.
+    """
+
 def resume_after(
     buffer: Buffer,
     found: IntArray,

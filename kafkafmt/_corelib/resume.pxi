@@ -66,8 +66,8 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     if int64_at(data + candidate - origin) == bad.next_offset:
         return candidate
     at = position - origin
-    if file_end < bad.end < INT64_MAX and file_end - position <= LATER_REACH and data[at + MAGIC_AT] <= MAGIC_V2 and header_plausible(data + at, size - at):
-        return -1               # The end of the file may cut off the damaged batch.
+    if file_end < bad.end < INT64_MAX and file_end - position <= LATER_REACH and cuts_off(data, size, at, bad.end - origin, file_end - origin):
+        return -1
     n = 0
     for k in range(i + 1, candidates.count):
         if n == LATER_FINDS or candidates.at[k] >= candidate + LATER_REACH:

@@ -9,6 +9,7 @@ from .build import RecordBuffer
 from .chain import heaviest_chain
 from .check import look_at_payload, number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
+from .cut_off import is_cut_off
 from .damaged import scan_damaged
 from .find import find_batch, find_batches, scan_extents
 from .find_spans import find_spans
@@ -51,6 +52,7 @@ __all__ = [
     "heaviest_chain",
     "index_batches",
     "index_entries_agree",
+    "is_cut_off",
     "look_at_payload",
     "make_records",
     "make_values",

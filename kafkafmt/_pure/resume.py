@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..constants import BATCH_HEADER_SIZE, MAGIC_AT, MAGIC_V2
+from ..constants import BATCH_HEADER_SIZE
 from ..types import Buffer, IntArray
 from .batch import INT64
 from .candidates import (
@@ -17,7 +17,8 @@ from .candidates import (
     Rejected,
     judge_candidates,
 )
-from .plausible import batch_end, continues_log, header_plausible, may_follow
+from .cut_off import is_cut_off
+from .plausible import batch_end, continues_log, may_follow
 from .varint import view_of
 
 
@@ -79,8 +80,8 @@ def _resume_after(
     if INT64.unpack_from(view, candidates[i])[0] == damage.next_offset:
         return candidates[i], False
     beyond = end is not None and end > file_end and file_end - bad <= LATER_REACH
-    if beyond and view[bad + MAGIC_AT] <= MAGIC_V2 and header_plausible(view, bad, len(view)):
-        return None  # The end of the file may cut off the damaged batch.
+    if beyond and is_cut_off(view, bad, end or 0, file_end) is not False:
+        return None
     return _unless_later(view, candidates, i, scanned_to, file_end, damage.next_offset)
 
 

@@ -35,7 +35,6 @@ from ..format.unreadable import named, overlapping
 from .batch_head import Head, header_continues
 from .batches_of_ranges import batches_of
 from .conflicts import believable, in_order
-from .cut_off import is_cut_off
 from .damaged_spans import NO_DAMAGE, DamagedSpans, OffsetBounds, damaged_spans
 from .models import Damage, Finding
 from .out_of_place import Placed, place
@@ -317,4 +316,4 @@ def _later_batch_exists(walker: Walker, head: Head) -> bool:
         if offset == head.next_offset:
             return True
         higher |= offset > head.next_offset
-    return higher and not is_cut_off(head, walker.size, walker.view.read)
+    return higher and search.is_cut_off(head) is False

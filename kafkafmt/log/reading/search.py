@@ -10,7 +10,7 @@ There are four candidates for this position. The first candidate that meets its 
 3. The start of the first valid batch in the following bytes that is confirmed by the bytes after it
    (see `Search._unconfirmed_end`).
 4. The end of the file. This is also used if the end of the file cuts off the damaged batch (see
-   `Search._is_cut_off`).
+   `Search.is_cut_off`).
 
 A record value can contain batches, which must not be treated as batches of the log. The search
 skips batches that it recognizes as part of a record value or of a wrapper message. Other batches
@@ -32,7 +32,6 @@ from ...types import SearchWindow
 from ..format.file_view import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, OwnCrc
 from .batch_head import Head, header_continues, header_stands
-from .cut_off import is_cut_off
 from .embedded import LONG_CHAIN, EmbeddedBatches
 
 OWN_CRC_FINDS = 64
@@ -56,6 +55,8 @@ class Search(EmbeddedBatches):
         super().__init__(view, first_offset_at)
         self._filled = (-1, False)
         """Position of the last batch that `_fills` checked, and the result."""
+        self._last_bytes: bytes = b""
+        """The last LARGEST_WINDOW bytes of the file. Empty before they are needed."""
         self._anchor: tuple[int, int, int | None] = (0, -1, None)
         """Result of `_next_confirmed`: start of the search, position of the found batch, and its offset.
 
@@ -90,19 +91,27 @@ class Search(EmbeddedBatches):
         end = self._scan(bad, own, expected)
         if own.matches(end):
             return end, True
-        return self.size if end < self.size and self._is_cut_off(bad, end, expected) else end, False
+        return self.size if end < self.size and self._is_found_inside(bad, end, expected) else end, False
 
-    def _is_cut_off(self, bad: Head, found: int, expected: int) -> bool:
-        """Return whether the file ends inside the damaged batch `bad`.
-
-        `found` is the position of the valid batch that the search found after the start of the
-        damaged batch.
-        """
+    def _is_found_inside(self, bad: Head, found: int, expected: int) -> bool:
+        """Return whether the valid batch at the position `found` is inside the damaged batch `bad`, which the file end cuts off."""
         if not bad.may_be_right(expected) or bad.first_offset - expected > MAX_RELATIVE_OFFSET:
             return False
         if self.size - bad.position > LARGEST_WINDOW or Head(found, self.head(found)).first_offset == bad.next_offset:
             return False
-        return is_cut_off(bad, self.size, self._bytes)
+        return bool(self.is_cut_off(bad))
+
+    def is_cut_off(self, bad: Head) -> bool | None:
+        """Return whether the file ends inside the damaged batch `bad`, according to `core.is_cut_off`.
+
+        Return None if this depends on more than LARGEST_WINDOW bytes.
+        """
+        start = max(0, self.size - LARGEST_WINDOW)
+        if bad.position < start:
+            start, data = bad.position, self._bytes(bad.position, LARGEST_WINDOW)
+        else:
+            data = self._last_bytes = self._last_bytes or self._bytes(start, self.size - start)
+        return core.is_cut_off(data, bad.position - start, bad.end - start, self.size - start)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
         """Compute the result of `resume` from the bytes in memory. If these bytes are not sufficient, return None."""

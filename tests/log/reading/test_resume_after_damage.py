@@ -254,6 +254,28 @@ def test_crcs_of_two_places_are_computed_once(tmp_path: Path) -> None:
         assert view.reads < 100
 
 
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_lengths_beyond_the_end_of_the_file_need_no_complete_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, magic: int
+) -> None:
+    """The search in memory recognizes that these lengths are corrupted."""
+    parts = [
+        simple_batch([b"value"], i) if magic == 2 else message(magic, None, b"value", offset=i) for i in range(300)
+    ]
+    for i in range(0, 300, 3):
+        parts[i] = mutate(without_length_and_crc(parts[i]), 8, struct.pack(">i", 1 << 30))
+    scans: list[int] = []
+    scan = Search._scan
+
+    def counting_scan(self: Search, *arguments: Any) -> int:
+        scans.append(1)
+        return scan(self, *arguments)
+
+    monkeypatch.setattr(Search, "_scan", counting_scan)
+    assert offsets(open_log(tmp_path, b"".join(parts))) == [i for i in range(300) if i % 3]
+    assert len(scans) < 5
+
+
 # Work of a search in bytes, for n and 4n batches.
 
 
