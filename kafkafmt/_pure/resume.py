@@ -79,8 +79,7 @@ def _resume_after(
         return None
     if INT64.unpack_from(view, candidates[i])[0] == damage.next_offset:
         return candidates[i], False
-    beyond = end is not None and end > file_end and file_end - bad <= LATER_REACH
-    if beyond and is_cut_off(view, bad, end or 0, file_end) is not False:
+    if end is not None and file_end - bad <= LATER_REACH and is_cut_off(view, bad, end, file_end) is not False:
         return None
     return _unless_later(view, candidates, i, scanned_to, file_end, damage.next_offset)
 

@@ -26,6 +26,7 @@ from .closed_errors import (
     undecodable,
     wrong_size,
 )
+from .credentials import Credentials
 from .fetch import FetchApi, StartedFetch
 from .fetch_answer import FetchAnswers
 from .fetch_frames import FetchFrames, fetch_frames
@@ -67,8 +68,8 @@ class Shared:
         The handler of Fetch.
     open_apis : frozenset of int or None
         Keys of the APIs that a client may use before authentication. None if clients need not authenticate.
-    tls : ssl.SSLContext or None
-        The certificate, or None if connections are not encrypted.
+    credentials : Credentials
+        The certificate, which can change while the server runs.
     most_connections : int
         Largest number of open connections.
     memory : ServerMemory
@@ -85,7 +86,7 @@ class Shared:
     handlers: HandlerSet
     fetch: FetchApi
     open_apis: frozenset[int] | None
-    tls: ssl.SSLContext | None
+    credentials: Credentials
     most_connections: int
     memory: ServerMemory = field(default_factory=ServerMemory)
     fetch_frames: dict[int, FetchFrames] = field(default_factory=fetch_frames)
@@ -138,7 +139,7 @@ class ClientConnection(Receiver):
     @property
     def listener_secure(self) -> bool:
         """Whether the connection is encrypted."""
-        return self._shared.tls is not None
+        return self._shared.credentials.tls is not None
 
     @property
     def gone(self) -> bool:
@@ -157,8 +158,8 @@ class ClientConnection(Receiver):
             return
         shared.connections.add(self)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if shared.tls is not None:
-            self._start(self._shake_hands(shared.tls))
+        if (tls := shared.credentials.tls) is not None:
+            self._start(self._shake_hands(tls))
         else:
             self._responses.connect(self.transport)
             self.set_deadline(self._limits.idle_timeout)

@@ -142,10 +142,9 @@ class Server:
             handlers=handlers,
             fetch=fetch,
             open_apis=None if self._sasl is None else OPEN_APIS,
-            tls=self._credentials.tls,
+            credentials=self._credentials,
             most_connections=min(settings.limits.max_connections, _possible_connections(settings.limits)),
         )
-        shared.tls = self._credentials.tls  # reload() may have run before `_shared` was assigned
         self._listener = await asyncio.get_running_loop().create_server(
             partial(ClientConnection, shared), settings.host, settings.port, backlog=ACCEPTED_AT_ONCE
         )
@@ -169,8 +168,6 @@ class Server:
             self._log.add(message, repeated=True)
         if self._sasl is not None and self._credentials.users is not None:
             self._sasl.users = self._credentials.users
-        if self._shared is not None:
-            self._shared.tls = self._credentials.tls
 
     async def _maintain(self) -> None:
         while True:

@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._backend import core
-from ...constants import LENGTH_AT, MAGIC_V2, MAX_OFFSET, MAX_RELATIVE_OFFSET
+from ...constants import LENGTH_AT, MAGIC_V2, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...records.batches import iter_batches
 from ...types import SearchWindow
@@ -95,11 +95,9 @@ class Search(EmbeddedBatches):
 
     def _is_found_inside(self, bad: Head, found: int, expected: int) -> bool:
         """Return whether the valid batch at the position `found` is inside the damaged batch `bad`, which the file end cuts off."""
-        if not bad.may_be_right(expected) or bad.first_offset - expected > MAX_RELATIVE_OFFSET:
+        if not header_continues(bad.data, expected) or self.size - bad.position > LARGEST_WINDOW:
             return False
-        if self.size - bad.position > LARGEST_WINDOW or Head(found, self.head(found)).first_offset == bad.next_offset:
-            return False
-        return bool(self.is_cut_off(bad))
+        return Head(found, self.head(found)).first_offset != bad.next_offset and bool(self.is_cut_off(bad))
 
     def is_cut_off(self, bad: Head) -> bool | None:
         """Return whether the file ends inside the damaged batch `bad`, according to `core.is_cut_off`.
