@@ -29,6 +29,9 @@ LOGGERS = (
     ("ch.qos.logback", "logback-classic"),
 )
 
+FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Flags for the JVM of a program that ends after a short time."""
+
 
 class JavaError(RuntimeError):
     """Raised if a Java program, the compiler or Maven fails. The message ends with the program's output."""
@@ -159,6 +162,13 @@ def run(main: str, *args: object, path: str, flags: Sequence[str] = (), stdin: s
     """Run a Java class until it ends, and return its output. Raise JavaError if it fails."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     return _run(command(main, *args, path=path, flags=[quiet, *flags]), input=stdin)
+
+
+def run_tool(main: str, address: str, *args: object, version: str) -> list[list[str]]:
+    """Run a command-line tool of a Kafka version, and return the words of each line of its output."""
+    path = classpath(f"org.apache.kafka:kafka-tools:{version}", f"org.apache.kafka:kafka_2.13:{version}")
+    output = run(main, "--bootstrap-server", address, *args, path=path, flags=FAST_START)
+    return [line.split() for line in output.splitlines() if line.strip()]
 
 
 def _run(argv: Sequence[Any], **options: Any) -> str:

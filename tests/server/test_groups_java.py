@@ -19,16 +19,13 @@ VERSION = "4.3.1"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
-FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 Start = Callable[..., kafkafmt.Server]
 
 
 def tool(server: kafkafmt.Server, main: str, *args: object) -> list[list[str]]:
     """Run a Kafka tool, and return the words of each line of its output."""
-    path = java_tools.classpath(f"org.apache.kafka:kafka-tools:{VERSION}", f"org.apache.kafka:kafka_2.13:{VERSION}")
-    output = java_tools.run(main, "--bootstrap-server", server.address, *args, path=path, flags=FAST_START)
-    return [line.split() for line in output.splitlines() if line.strip()]
+    return java_tools.run_tool(main, server.address, *args, version=VERSION)
 
 
 def lags(server: kafkafmt.Server, group: str) -> dict[tuple[str, str], tuple[str, str, str]]:

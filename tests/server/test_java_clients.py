@@ -24,7 +24,6 @@ Start = Callable[..., kafkafmt.Server]
 Row = list[Any]
 SOURCE = Path(__file__).parent / "ReadServed.java"
 LEVELS = ("read_uncommitted", "read_committed")
-FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 SHORT = [
     BY_NAME["kafka-4.3.1/codecs"],
     BY_NAME["kafka-4.3.1/transactions"],
@@ -106,7 +105,7 @@ def test_client_reads_every_record(client: Client, cases: Sequence[Case], starte
                     lines.append("\t".join(map(str, fields)))
     path = java_tools.classpath(f"org.apache.kafka:kafka-clients:{client.version}")
     output = java_tools.run(
-        "ReadServed", path=java_tools.compile_java([SOURCE], path), flags=FAST_START, stdin="\n".join(lines)
+        "ReadServed", path=java_tools.compile_java([SOURCE], path), flags=java_tools.FAST_START, stdin="\n".join(lines)
     )
     found: list[list[Row]] = [[] for _ in wanted]
     for number, *row in map(json.loads, output.splitlines()):
@@ -116,20 +115,12 @@ def test_client_reads_every_record(client: Client, cases: Sequence[Case], starte
         assert rows == expected(client, partition, isolation), (partition, isolation)
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
-def tools(request: pytest.FixtureRequest) -> str:
-    """Return the class path of Kafka's command-line tools."""
-    version = request.param
-    return java_tools.classpath(f"org.apache.kafka:kafka-tools:{version}", f"org.apache.kafka:kafka_2.13:{version}")
-
-
-def test_tools_describe_the_served_directory(tools: str, started: Start) -> None:
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
+def test_tools_describe_the_served_directory(version: str, started: Start) -> None:
     server = started(INTERNAL)
 
     def run(name: str, *args: object) -> list[list[str]]:
-        main = f"org.apache.kafka.tools.{name}"
-        output = java_tools.run(main, "--bootstrap-server", server.address, *args, path=tools, flags=FAST_START)
-        return [line.split() for line in output.splitlines() if line.strip()]
+        return java_tools.run_tool(f"org.apache.kafka.tools.{name}", server.address, *args, version=version)
 
     assert run("TopicCommand", "--list") == [["sink"], ["source"]]
     _, *partitions = run("TopicCommand", "--describe", "--topic", "source")
@@ -142,6 +133,6 @@ def test_tools_describe_the_served_directory(tools: str, started: Start) -> None
     ]  # fmt: skip
     producers = run("TransactionsCommand", "describe-producers", "--topic", "sink", "--partition", "0")[1:]
     assert [(row[0], row[-1]) for row in producers] == [("1", "None"), ("2", "None"), ("4", "4")]
-    count = "--messages" if "3.9.2" in tools else "--num-records"
+    count = "--messages" if version == "3.9.2" else "--num-records"
     performance = run("ConsumerPerformance", "--topic", "source", count, 90, "--timeout", 20_000)
     assert "".join(performance[-1]).split(",")[4] == "90"
