@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import ssl
+import stat
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -51,12 +53,14 @@ class Credentials:
             if settings.tls_cert is not None:
                 try:
                     key = settings.tls_key or settings.tls_cert
+                    _refuse_pipes(settings.tls_cert, key)
                     self.tls = _tls_context(settings, partial(_refuse_passphrase, key))
                     yield f"reloaded the certificate {settings.tls_cert}"
                 except OSError as error:
                     yield f"the previous certificate stays in use: {_text(error)}"
             if self.users is not None and settings.users is not None:
                 try:
+                    _refuse_pipes(settings.users)
                     self.users = Users.read(settings.users, self.users)
                     yield f"reloaded the users file {settings.users}"
                 except OSError as error:
@@ -67,6 +71,13 @@ class Credentials:
 
 def _text(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}"
+
+
+def _refuse_pipes(*paths: Path) -> None:
+    """Raise OSError if a file is a pipe, such as `<(command)` in a shell. Opening it again would block the server."""
+    for path in paths:
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            raise OSError(errno.EINVAL, "a pipe can be read only once; restart the server to change it", str(path))
 
 
 def _refuse_passphrase(key: Path) -> str:

@@ -84,6 +84,20 @@ def test_invalid_users_file_changes_nothing(
     assert login(server, "old") == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("option", ["users", "tls_cert", "tls_key"])
+def test_reload_does_not_wait_for_a_pipe(started: Start, log: Path, tmp_path: Path, option: str) -> None:
+    cert, key = certificate(tmp_path)
+    users = tmp_path / "users"
+    users.write_text("alice:{PLAIN}old\n")
+    files = {"users": users, "tls_cert": cert, "tls_key": key}
+    server = started(log, **files)
+    files[option].unlink()
+    os.mkfifo(files[option])
+    server.reload()
+    kind = "users stay" if option == "users" else "certificate stays"
+    assert any(m.startswith(f"the previous {kind} in use: {files[option]}: a pipe") for m in server.messages)
+
+
 def test_reload_keeps_the_salts_of_dummy_credentials(started: Start, log: Path, tmp_path: Path) -> None:
     """A salt that changes would reveal that the user has no salted password."""
     users = tmp_path / "users"
