@@ -1,4 +1,4 @@
-"""Serve a directory as a bucket of S3 that can only be read, with a delay before each answer.
+"""Serve a directory as a read-only S3 bucket, with a delay before each response.
 
 The server needs little CPU time, because the kernel copies the content of files to the connection
 (sendfile). So a benchmark on the same machine measures the reader, and not the server.

@@ -1,6 +1,6 @@
 """Generate reproducible batches of format 2 for measurements, one after another in a buffer.
 
-    python benchmarks/inputs.py [LETTER…] [--codec zstd]     create inputs, print what each is and where it is kept
+    python benchmarks/inputs.py [LETTER…] [--codec zstd]     create inputs, print the content and the path of each
     inputs.make("a"); inputs.make("a", "lz4")                return the bytes (kept in $KAFKAFMT_BENCH_DATA/inputs)
 
 A batch is closed before its uncompressed records would exceed the batch size, and is then

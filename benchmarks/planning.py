@@ -2,8 +2,8 @@
 
     python benchmarks/planning.py [PARTITIONS] [SEGMENTS] [SEGMENT_BYTES]
 
-The log is simulated: its segments are holes, and their indexes are complete, with an entry for
-every 64 KiB. Two runs together show that the cost grows linearly:
+The segments of the log are sparse files without data. Their indexes are complete, with an entry for
+every 64 KiB. Two runs with different sizes show that the cost grows linearly:
 
     python benchmarks/planning.py 100 100        about 10 TB
     python benchmarks/planning.py 1000 100       about 100 TB

@@ -1,9 +1,10 @@
 """Measure `kafkafmt export` on two cores, compared with only pyarrow's Parquet writer.
 
 A real broker wrote the topics, with values of 100 bytes. They are exported to Parquet on local[2].
-In turn, two processes write the same Arrow record batches, which are in memory, with the same
-settings. The export could never be faster than this peer. The start of Spark and the first import
-in each worker are not measured. Planning and committing are measured.
+The peer consists of two processes, which write the same Arrow record batches from memory, with the
+same settings. The export and the peer take turns. The export cannot be faster than the peer. The
+start of Spark and the first import in each worker are not measured. Planning and committing are
+measured.
 """
 
 from __future__ import annotations

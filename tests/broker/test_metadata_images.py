@@ -68,7 +68,7 @@ def optional(chance: Random, value: Any) -> Any:
 
 
 def random_record(chance: Random) -> bytes:
-    """Return a record about one of a few topics, brokers, and so on, so that records often meet."""
+    """Return a record with one of a few ids and names, so that many records concern the same topic or broker."""
     topic, node = chance.randrange(4), chance.choice(NODES)
     at = {"topic_id": uuid(topic), "partition_id": chance.randrange(2)}
     replicas = numbers(chance)

@@ -51,7 +51,7 @@ FIRST = 1_700_000_000_000
 
 @dataclass
 class Mounted:
-    """Records that kafkafmt read before the second broker started, and those that this broker served."""
+    """Records that kafkafmt read before the second broker started, and records that the second broker served."""
 
     expected: Rows
     expected_committed: Rows

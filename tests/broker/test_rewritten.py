@@ -62,7 +62,7 @@ def latest_of_each_key(found: Rows) -> Rows:
 
 @dataclass
 class Mounted:
-    """Records that both clients read from the broker on the copy, and those that are expected, by isolation level."""
+    """Expected records, and records that both clients read from the broker on the copy, by isolation level."""
 
     expected: dict[str, Rows] = field(default_factory=dict)
     java: dict[str, Rows] = field(default_factory=dict)

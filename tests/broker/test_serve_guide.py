@@ -128,7 +128,7 @@ def test_guide_replays_a_disk_into_a_new_cluster(old: Broker, tmp_path: Path) ->
                 process.terminate()
                 try:
                     process.wait(20)
-                except subprocess.TimeoutExpired:  # MirrorMaker 2 does not end while it starts
+                except subprocess.TimeoutExpired:  # while it starts, MirrorMaker 2 may not react to SIGTERM
                     process.kill()
                     process.wait()
                 assert process.stdout is not None

@@ -118,7 +118,7 @@ def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def compare(*copies: Path) -> tuple[int, dict[tuple[str, int], Any]]:
-    """Run `diff`, and return its exit code and the partitions by topic and partition."""
+    """Run `diff`. Return its exit code, and a dict from (topic, partition) to the JSON object of the partition."""
     topics = [word for topic in TOPICS for word in ("-t", topic)]
     done = kafkafmt("diff", *copies, *topics, "--format", "json")
     report = json.loads(done.stdout)
@@ -126,7 +126,7 @@ def compare(*copies: Path) -> tuple[int, dict[tuple[str, int], Any]]:
 
 
 def first_difference(a: Rows, b: Rows, topic: str, partition: int) -> int:
-    """Return the lowest offset whose record differs, from records that `cat` has read."""
+    """Return the lowest offset at which the records `a` and `b` of a partition differ."""
     places = [at for at in a.keys() | b.keys() if at[:2] == (topic, partition)]
     return min(at[2] for at in places if a.get(at) != b.get(at))
 

@@ -241,7 +241,7 @@ def test_diff_compares_the_other_partitions_if_files_vanish(
 
 
 def _with_vanishing(folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, moment: str, *command: Any) -> Any:
-    """Run a command, and delete files of one partition when it was listed or when it is first read."""
+    """Run a command. Delete files of one partition directly after it was listed, or when it is first read."""
     segments = sorted((folder / BROKEN).glob("*.log"))
 
     def delete() -> None:

@@ -1,4 +1,4 @@
-"""Test that wrong values of options and arguments are reported in one line that repeats nothing."""
+"""Test that a wrong value of an option or argument is reported in one line, and only once."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def bucket(proxy: Proxy) -> S3Store:
 
 @pytest.fixture(autouse=True)
 def _undisturbed(proxy: Proxy) -> Iterator[None]:
-    """End the delays and failures of a test after it, and forget its requests."""
+    """Reset the proxy before and after each test, so that tests do not affect each other."""
     proxy.forget()
     yield
     proxy.delay = proxy.failing = 0.0

@@ -1,4 +1,4 @@
-"""Test exports to a bucket whose executors or drivers are killed, and exports at the same time."""
+"""Test exports to a bucket: executors and drivers are killed, and several exports run at the same time."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def url() -> str:
     return f"s3://{BUCKET}/faults/{next(numbers)}"
 
 
-@pytest.mark.parametrize("accident", ["crash", "error", "kill executor"])
-def test_export_to_a_bucket_survives_a_failed_attempt(tmp_path: Path, url: str, accident: str) -> None:
-    report = run(tmp_path, master=CLUSTER, accident=accident, output=url)
+@pytest.mark.parametrize("fault", ["crash", "error", "kill executor"])
+def test_export_to_a_bucket_survives_a_failed_attempt(tmp_path: Path, url: str, fault: str) -> None:
+    report = run(tmp_path, master=CLUSTER, fault=fault, output=url)
     assert any(attempt for _, attempt, *_ in attempts(tmp_path))
     assert report["written"]["records"] == len(GOLDEN.expected())
     assert_complete_in_bucket(url, tmp_path, report["written"]["files"])
@@ -36,14 +36,14 @@ def test_export_to_a_bucket_survives_a_failed_attempt(tmp_path: Path, url: str, 
 
 def test_slow_attempt_adds_no_object(tmp_path: Path, url: str) -> None:
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
-        report = run(tmp_path, master=master, accident="slow", conf=SPECULATION, output=url)
+        report = run(tmp_path, master=master, fault="slow", conf=SPECULATION, output=url)
     assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} == {0, 1}
     assert_complete_in_bucket(url, tmp_path, report["written"]["files"])
 
 
 def test_driver_killed_at_any_step_is_cleaned_up_by_the_next_export(tmp_path: Path, url: str) -> None:
-    for accident in ("die at planning", "die at exporting", "die at keeping", "die at publishing"):
-        run_killed(tmp_path, accident, output=url)
+    for fault in ("die at planning", "die at exporting", "die at keeping", "die at publishing"):
+        run_killed(tmp_path, fault, output=url)
         assert "_SUCCESS" not in objects(UrlPath(url))
     run(tmp_path, output=url)
     assert_complete_in_bucket(url, tmp_path)
@@ -57,7 +57,7 @@ def test_driver_killed_at_any_step_is_cleaned_up_by_the_next_export(tmp_path: Pa
 def test_driver_killed_at_random_moments_leaves_no_partial_output(tmp_path: Path, url: str, seed: int) -> None:
     random_source = random.Random(seed)
     for _ in range(4):
-        process = start(tmp_path, accident="drag", overwrite=True, output=url)
+        process = start(tmp_path, fault="drag", overwrite=True, output=url)
         time.sleep(random_source.uniform(2, 14))
         process.kill()
         process.communicate(timeout=300)
@@ -68,7 +68,7 @@ def test_driver_killed_at_random_moments_leaves_no_partial_output(tmp_path: Path
 
 
 def test_one_of_two_exports_at_the_same_time_fails(tmp_path: Path, url: str) -> None:
-    processes = [start(tmp_path, accident="drag", output=url) for _ in range(2)]
+    processes = [start(tmp_path, fault="drag", output=url) for _ in range(2)]
     errors = [process.communicate(timeout=300)[1] for process in processes]
     assert sorted(process.returncode for process in processes) == [0, 1]
     (error,) = (err for process, err in zip(processes, errors, strict=True) if process.returncode)

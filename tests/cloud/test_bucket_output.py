@@ -90,9 +90,9 @@ class Killed(BaseException):
 
 
 def fail_at(patch: pytest.MonkeyPatch, at: int, late: bool, killed: bool) -> list[int]:
-    """Let the request with this number fail, after it is done if `late`. If `killed`, all later requests fail.
+    """Let request number `at` fail. If `killed` is True, all later requests fail too.
 
-    Return a list with the number of requests.
+    If `late` is True, the request is sent before it fails. Return a list with one item, the number of requests.
     """
     count = [0]
 
@@ -141,7 +141,7 @@ def test_failed_request_leaves_the_old_or_the_new_output(
 
 
 def killed_at(output: UrlPath, at: int, late: bool, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Kill an export at this request. Return True if it ended before."""
+    """Kill an export at request number `at`. Return True if the export ended before this request."""
     with monkeypatch.context() as patch:
         fail_at(patch, at, late, killed=True)
         try:
@@ -157,7 +157,7 @@ def killed_at(output: UrlPath, at: int, late: bool, monkeypatch: pytest.MonkeyPa
 def test_export_killed_at_any_request_leaves_no_partial_output(
     in_memory: UrlPath, before: bytes | None, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next export removes what is left, also if it is killed itself."""
+    """The next export removes the files that are left. This also works if the next export is killed, too."""
     outcomes = set()
     for at in itertools.count():
         if before:

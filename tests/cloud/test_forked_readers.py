@@ -1,4 +1,4 @@
-"""Test that forked processes can or cannot read logs that have a URL."""
+"""Test which logs with a URL can be read in a forked process, and the error for the other logs."""
 
 from __future__ import annotations
 

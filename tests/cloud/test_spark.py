@@ -72,5 +72,5 @@ def test_data_source_and_export_read_a_bucket(url: str, bucket: S3Store, tmp_pat
 
 
 def without_run(name: str) -> str:
-    """Return the path that a file of an export has on a disk."""
+    """Return the path that a file of an export to a bucket would have on a disk."""
     return re.sub(r"-[0-9a-f]{16}(-[0-9a-f]{8})?\.parquet$", ".parquet", name)

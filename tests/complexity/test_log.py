@@ -183,7 +183,7 @@ def test_verify_grows_linearly_with_contradicting_spans(write: Callable[..., Pat
 def test_verify_grows_linearly_with_copies_of_batches(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After all batches of the segment, the segment contains all of them again."""
+    """The segment contains each batch twice: all batches in order, and then all of them again."""
     monkeypatch.setattr(segment_tables, "BUFFER_BYTES", 1024)
 
     def work(n: int) -> Counter[str]:
@@ -481,7 +481,7 @@ def test_salvage_grows_linearly_with_segments(write: Callable[..., Path], tmp_pa
         found = [damage for segment in log.segments for damage in log.plan(segment).damaged]
         output = tmp_path / f"out-{next(NUMBER)}"
         output.mkdir()
-        file_name.cache_clear()  # otherwise, only the names that a smaller input does not have are counted
+        file_name.cache_clear()  # otherwise, names that an earlier call has cached would not be counted
         return lines_of(lambda: salvage_partition(log, found, output))
 
     grows_linearly(40, work)

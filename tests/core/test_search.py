@@ -109,7 +109,7 @@ def test_find_batches_stops_at_the_first_batch_without_a_row(core: ModuleType) -
 def test_headers_that_claim_large_batches_are_not_batches(core: ModuleType) -> None:
     """Each header states a batch that ends at the end of the buffer.
 
-    To compute each CRC separately would be quadratic.
+    Computing each CRC separately would take quadratic time.
     """
     count = 300
     data = b"".join(fake_header((count - i) * 61) for i in range(count))
@@ -367,7 +367,7 @@ def test_scan_damaged_does_not_skip_beyond_what_was_searched(core: ModuleType) -
 def test_scan_damaged_derives_crcs_from_prefixes(core: ModuleType) -> None:
     """Each header states a batch that ends at the end of the buffer.
 
-    To compute each CRC separately would be quadratic.
+    Computing each CRC separately would take quadratic time.
     """
     count = 400
     data = b"".join(fake_header((count - i) * 61 + 8000, i) if i % 2 else simple_batch([], i) for i in range(count))

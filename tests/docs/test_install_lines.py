@@ -52,7 +52,7 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(
     request: pytest.FixtureRequest, wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[str]]:
-    """Return the Python of a new environment, and the pages to run with it."""
+    """Return the path of Python in a new environment, and the pages whose code blocks this Python runs."""
     home = tmp_path_factory.mktemp("environment")
     run([sys.executable, "-m", "venv", home / "venv"], home)
     python = home / "venv" / "bin" / "python"

@@ -1,18 +1,18 @@
-"""Run an export with an injected failure in a separate process.
+"""Run an export with an injected fault in a separate process.
 
-    scenario.py '{"paths": …, "output": …, "accident": …}'
+    scenario.py '{"paths": …, "output": …, "fault": …}'
 
-Accidents of the first attempt of a task:
+Faults of the first attempt of a task:
 - "crash": its process is killed halfway through the file.
 - "error": it raises an error halfway.
 - "slow": it takes so long that Spark starts a second attempt, and then writes another file.
 - "kill executor": the executor, which is the JVM that started its process, is killed.
 - "eio": reading the log fails with EIO.
 
-Accident of every attempt:
+Fault of every attempt:
 - "drag": it takes half a second longer.
 
-Accidents of the driver:
+Faults of the driver:
 - "die at planning", "die at exporting", "die at placing", "die at publishing": it kills itself with
   SIGKILL. "die at keeping" is the same as "die at placing", for an output in a bucket.
 - "hang": it waits for a signal in the middle of the export.
@@ -45,8 +45,8 @@ from kafkafmt.log import discover
 from kafkafmt.spark.session import make_session
 
 
-def writer(accident: str, notes: str) -> WriteBundle:
-    """Return the function of the tasks, with an accident.
+def writer(fault: str, notes: str) -> WriteBundle:
+    """Return a function that writes a bundle as an export does, and injects a fault into some tasks.
 
     The function is pickled by value, because executors cannot import this file.
     """
@@ -63,24 +63,26 @@ def writer(accident: str, notes: str) -> WriteBundle:
         os.makedirs(notes, exist_ok=True)
         with open(os.path.join(notes, f"{number}-{attempt}-{os.getpid()}"), "w") as note:
             note.write(str(os.getppid()))
-        if first and number % 3 == 1 and accident in ("crash", "error"):
+        if first and number % 3 == 1 and fault in ("crash", "error"):
             _, half = settings.attempts.create(PurePath(f"data/{number}-half.parquet"))
             half.write(b"PAR1 and no more")
             half.close()
-            if accident == "crash":
+            if fault == "crash":
                 os.kill(os.getpid(), signal.SIGKILL)
-            raise RuntimeError("an accident")
-        if first and number == 1 and accident == "kill executor":
-            with open(f"/proc/{os.getppid()}/stat") as status:  # of the daemon that starts the Python workers
+            raise RuntimeError("a fault")
+        if first and number == 1 and fault == "kill executor":
+            with open(
+                f"/proc/{os.getppid()}/stat"
+            ) as status:  # the parent is the daemon that starts the Python workers
                 os.kill(int(status.read().rpartition(")")[2].split()[1]), signal.SIGKILL)
             time.sleep(60)
-        if accident == "drag":
+        if fault == "drag":
             time.sleep(0.5)
-        if first and number % 3 == 1 and accident == "eio":
+        if first and number % 3 == 1 and fault == "eio":
             with patch.object(os, "preadv", failing_read):
                 return write_bundle(bundle, settings)
         result = write_bundle(bundle, settings)
-        if accident == "slow" and first and number == 1:
+        if fault == "slow" and first and number == 1:
             time.sleep(120)
             _, late = settings.attempts.create(PurePath(f"data/{number}-late.parquet"))
             late.write(b"PAR1 too late")
@@ -95,7 +97,7 @@ def failing_read(handle: int, buffers: Any, position: int) -> int:
 
 
 def main(request: dict[str, Any]) -> None:
-    accident, paths = request.get("accident", ""), request["paths"]
+    fault, paths = request.get("fault", ""), request["paths"]
     spark = make_session(request.get("master", "local[2]"), "scenario", **request.get("conf", {}))
     found = discover(paths)
     options = ExportOptions(
@@ -109,13 +111,13 @@ def main(request: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def progress(step: str, done: int, total: int) -> None:
-        if accident == f"die at {step}":
+        if fault == f"die at {step}":
             die()
-        if accident == "hang" and step == "exporting":
+        if fault == "hang" and step == "exporting":
             print("hanging", file=sys.stderr, flush=True)
             time.sleep(600)
 
-    if accident == "die at planning":
+    if fault == "die at planning":
         patch.object(Export, "_split_bytes", lambda *_: die()).start()
     place = Staging._place
 
@@ -123,7 +125,7 @@ def main(request: dict[str, Any]) -> None:
         place(staging, file)
         die()
 
-    if accident == "die at placing":
+    if fault == "die at placing":
         patch.object(Staging, "_place", place_once).start()
     keep = BucketOutput.keep
 
@@ -131,15 +133,15 @@ def main(request: dict[str, Any]) -> None:
         keep(output, files)
         die()
 
-    if accident == "die at keeping":
+    if fault == "die at keeping":
         patch.object(BucketOutput, "keep", keep_and_die).start()
-    if accident == "die at publishing":
+    if fault == "die at publishing":
         patch.object(Staging, "publish", lambda *_: die()).start()
         patch.object(BucketOutput, "_put_success", lambda *_: die()).start()
     report = Export(found, found.partitions, options, lambda m: print(m, file=sys.stderr)).run(
-        SparkEngine(spark), progress, writer(accident, request["notes"])
+        SparkEngine(spark), progress, writer(fault, request["notes"])
     )
-    if accident == "slow":
+    if fault == "slow":
         time.sleep(1)
     spark.stop()
     print(json.dumps(report.to_dict()))

@@ -152,7 +152,7 @@ def test_output_that_an_executor_does_not_see_names_path_and_host(
 def test_truncated_log_ends_the_export(
     run_export: RunExport, folder: Path, tmp_path: Path, removed: bool, split_bytes: int | None
 ) -> None:
-    """A broker that follows a new leader removes the end of its log."""
+    """The log is truncated as by a broker that becomes the follower of a new leader."""
     first, finished = tmp_path / "notes", tmp_path / "log" / "finished"
 
     def write_after_truncation(bundle: Bundle, settings: TaskSettings) -> BundleResult:
@@ -179,13 +179,13 @@ def test_truncated_log_ends_the_export(
 
 
 @pytest.mark.full  # test_task_that_dies_is_repeated covers a lost worker by default
-@pytest.mark.parametrize("accident", ["kill executor", "eio"])
-def test_export_survives_a_failure_of_one_attempt(tmp_path: Path, accident: str) -> None:
-    """With "eio", no task fails: unreadable sectors are not confirmed, so a second job plans the segments."""
-    report = run(tmp_path, master=CLUSTER, accident=accident)
+@pytest.mark.parametrize("fault", ["kill executor", "eio"])
+def test_export_survives_a_failure_of_one_attempt(tmp_path: Path, fault: str) -> None:
+    """With "eio", no task fails. It cannot confirm unreadable sectors, so a second job plans the segments."""
+    report = run(tmp_path, master=CLUSTER, fault=fault)
     repeated = {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} >= {0, 1}
     planned = "planning segments" in {step["step"] for step in report["steps"]}
-    assert (repeated, planned) == ((False, True) if accident == "eio" else (True, False))
+    assert (repeated, planned) == ((False, True) if fault == "eio" else (True, False))
     assert report["ok"]
     assert report["written"]["records"] == len(GOLDEN.expected())
     assert_complete(tmp_path)
@@ -194,9 +194,9 @@ def test_export_survives_a_failure_of_one_attempt(tmp_path: Path, accident: str)
 @pytest.mark.full
 @pytest.mark.parametrize("workers", [1, 2])
 def test_cluster_with_executors_that_do_not_see_the_output(tmp_path: Path, folder: Path, workers: int) -> None:
-    """If one of two workers does not see OUT, its tasks are repeated on the other.
+    """If one of two workers does not see OUT, its tasks are repeated on the other worker.
 
-    If neither sees OUT, the export fails and names path and host.
+    If no worker sees OUT, the export fails, and the error contains the path and the host.
     """
     if not can_unshare():
         pytest.skip("needs a separate mount namespace")
@@ -246,7 +246,7 @@ def kill(pid: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_random_kills_of_workers_and_executors_cost_nothing(tmp_path: Path, seed: int) -> None:
     random_source, killed = random.Random(seed), 0
-    process = start(tmp_path, master=CLUSTER, accident="drag", split_bytes=8000, conf=PATIENT)
+    process = start(tmp_path, master=CLUSTER, fault="drag", split_bytes=8000, conf=PATIENT)
     try:
         while process.poll() is None:
             time.sleep(random_source.uniform(0.2, 2))
@@ -272,7 +272,7 @@ def test_random_kills_of_workers_and_executors_cost_nothing(tmp_path: Path, seed
 def test_driver_killed_at_random_moments_never_leaves_a_partial_output(tmp_path: Path, seed: int) -> None:
     random_source, out = random.Random(seed), tmp_path / "out"
     for _ in range(4):
-        process = start(tmp_path, accident="drag", overwrite=True)
+        process = start(tmp_path, fault="drag", overwrite=True)
         time.sleep(random_source.uniform(2, 14))
         process.kill()
         process.communicate(timeout=300)
@@ -289,7 +289,7 @@ def test_driver_killed_at_random_moments_never_leaves_a_partial_output(tmp_path:
 def test_retention_during_an_export_removes_only_expired_records(tmp_path: Path, folder: Path, seed: int) -> None:
     random_source = random.Random(seed)
     segments = segments_of(folder)
-    process = start(tmp_path, paths=[str(folder.parent)], accident="drag", split_bytes=2000)
+    process = start(tmp_path, paths=[str(folder.parent)], fault="drag", split_bytes=2000)
     while process.poll() is None:
         time.sleep(random_source.uniform(0.1, 0.6))
         left = segments_of(folder)

@@ -1,6 +1,6 @@
 """Test that exported golden logs contain the records of the Java consumer.
 
-The exports are read by their path alone.
+The readers get only the path of the export, and no schema.
 """
 
 from __future__ import annotations

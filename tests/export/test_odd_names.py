@@ -1,4 +1,4 @@
-"""Test that one line reports topics whose name is not UTF-8, before Spark starts."""
+"""Test that a topic name that is not UTF-8 is reported in one line, before Spark starts."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ WORDS = ("", "a", "ü\x1b]0;\x07", "a\n'b", "ssl.key.password", "\u202e", "$(tou
 
 
 def random_fields(chance: Random, message: Any, version: int) -> Any:
-    """Return a message with few different ids and names, so that records of the same log often meet."""
+    """Return a message with one of a few ids and names, so that many records of a log concern the same object."""
     made = message()
     for f in message.SCHEMA.fields:
         if version not in f.versions or chance.random() < 0.2:

@@ -60,7 +60,7 @@ def script_of(folder: Path, *records: bytes) -> str:
 
 
 def calls(folder: Path, script: str, suffix: str = "") -> list[list[str]]:
-    """Run a script with programs that record their arguments, and return these."""
+    """Run a script that calls fake tools. Return the arguments of each call."""
     for tool in TOOLS:
         program = folder / f"kafka-{tool}{suffix}"
         program.write_text(RECORDER)

@@ -106,7 +106,7 @@ def test_messages_name_offset_ranges_with_the_shared_function() -> None:
 
 
 def test_messages_do_not_name_files_that_only_the_repository_contains() -> None:
-    """Users of the wheel have the documentation only as a site, so a message contains the title of a page."""
+    """The wheel does not contain the documentation. Therefore, a message contains the title of a page of the site."""
     found = [relative(p) for p in PYTHON if p.is_relative_to(ROOT / "kafkafmt") and "docs/" in p.read_text("utf-8")]
     assert found == []
     titles = re.findall(r"^ +- ([^:\n]+): ", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)

@@ -64,7 +64,7 @@ class TestLive:
         used = check(frames)
         assert {key: max(used[key]) for key in SIX} == {key: api_of(key).versions.last for key in SIX}
         announced = protocol.read_response(frames[0][1], api_key=18, api_version=0).api_keys
-        # our newest version belongs to a newer broker
+        # kafkafmt also supports the version of a newer broker
         assert max(used[18]) == next(a.max_version for a in announced if a.api_key == 18)
 
     def test_newer_api_versions_request_gets_a_response(self, broker: Broker) -> None:

@@ -302,13 +302,13 @@ def test_adding_batches_reads_few_offsets() -> None:
     for start in range(0, 20_000, 10):
         added: Any = Counted(start)
         lists.add(added)
-    assert reads < 3 * 2000  # a scan of all batches at each call reads 2 million
+    assert reads < 3 * 2000  # if each call scanned all batches, there would be 2 million reads
 
 
 def test_unchanged_partition_is_checked_without_a_thread(
     started: Start, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread takes longer than the rest of a response. A slow client would need a thread for each response."""
+    """A thread takes longer than the rest of a response. If requests are infrequent, each response would need a thread."""
     monkeypatch.setattr(growing_partition, "FULL_CHECK_INTERVAL", 60)
     time.sleep(2 * TICK / 10**9)  # the server checks a file again if it changed less than TICK ago
     server = started(large)

@@ -210,7 +210,7 @@ def test_command_reloads_on_sighup(log: Path, tmp_path: Path) -> None:
 def test_command_stops_when_its_terminal_is_closed(log: Path) -> None:
     child, terminal = pty.fork()
     if child == 0:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and the server then ignores a closed terminal
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # undo nohup: with it, the server ignores a closed terminal
         os.execv(sys.executable, [sys.executable, "-m", "kafkafmt", "serve", str(log), "--listen", ":0"])
     output = bytearray()
 

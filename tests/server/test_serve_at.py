@@ -51,7 +51,7 @@ def truncated(partition: Path, target: Path, end: int) -> None:
 
 
 def answers(server: kafkafmt.Server, topic: str, number: int, chance: Random, times: list[int]) -> dict[str, Any]:
-    """Return what a client can ask about the state of a partition."""
+    """Return the responses to all requests for the state of a partition."""
     found: dict[str, Any] = {}
     with Client(server.port) as client:
         for isolation in (0, 1):

@@ -308,7 +308,7 @@ def test_max_timestamp_ignores_records_after_the_selected_end(started: Start, tm
 
 @pytest.mark.parametrize("bound", [{"at": 5}, {"at_time": 1005}, {"at": -1}])
 def test_growing_log_is_served_up_to_the_selected_end(started: Start, tmp_path: Path, bound: dict[str, int]) -> None:
-    """An end that the log has not reached yet limits the records that are appended later."""
+    """If the selected end is above the log end offset, records that are appended later are served up to this end."""
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
         for i in range(2):

@@ -1,17 +1,17 @@
-"""Run random queries on Spark, cause failures in their tasks, and compare the results with `cat` and `verify`.
+"""Run random queries on Spark, inject faults into their tasks, and compare the results with `cat` and `verify`.
 
-    flaky_queries.py '{"master": …, "seeds": [first, stop], "kinds": […], "accidents": […], "conf": {…}}'
+    flaky_queries.py '{"master": …, "seeds": [first, stop], "kinds": […], "faults": […], "conf": {…}}'
 
-The kinds of queries are "source", "stream", "functions" and "export". The script causes an accident in
-a random third of the tasks. The accident happens at a random place, in the first one or two attempts
-of the task. There are three kinds of accidents:
+The kinds of queries are "source", "stream", "functions" and "export". The script injects a fault into
+a random third of the tasks. The fault occurs at a random item, in the first attempt or in the first
+two attempts of the task. There are three kinds of faults:
 
 - "error": the task raises an error.
 - "crash": the process of the task is killed.
 - "slow": the task waits, so that Spark starts a second attempt on another host.
 
 PYTHONPATH must contain the folders tests and tests/support. For each seed and each kind of query, the
-script prints a line of JSON: the number of queries, the number of accidents, and the traceback if a
+script prints a line of JSON: the number of queries, the number of faults, and the traceback if a
 result is wrong.
 """
 
@@ -60,14 +60,14 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestampMillis", "t
 BLOB = tuple(name for name in COLUMNS if name not in ("topic", "partition"))
 
 
-class Accidents:
-    """Causes accidents in the tasks of one query, and creates a file in the directory `notes` for each accident."""
+class Faults:
+    """Injects faults into the tasks of one query, and creates a file in the directory `notes` for each fault."""
 
     def __init__(self, seed: str, kinds: list[str], notes: str) -> None:
         self.seed, self.kinds, self.notes = seed, kinds, notes
 
     def within(self, items: Iterable[T], first: int = 0) -> Iterator[T]:
-        """Yield `items`. In the first attempts of some tasks, cause an accident after a random number of items."""
+        """Yield `items`. In the first attempts of some tasks, inject a fault after a random number of items."""
         context = TaskContext.get()
         assert context is not None
         chance = Random(f"{self.seed}-{context.stageId()}-{context.partitionId()}")
@@ -90,25 +90,25 @@ class Accidents:
         elif kind == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
         else:
-            raise RuntimeError("an accident")
+            raise RuntimeError("a fault")
 
 
 class FlakyReader(KafkaLogReader):
-    accidents: Accidents
+    faults: Faults
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self.accidents.within(super().read(partition))
+        return self.faults.within(super().read(partition))
 
 
 class FlakyStream(KafkaLogStreamReader):
-    accidents: Accidents
+    faults: Faults
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self.accidents.within(super().read(partition))
+        return self.faults.within(super().read(partition))
 
 
-def register(spark: SparkSession, accidents: Accidents) -> None:
-    """Register the data source "flaky": the data source of kafkafmt, with accidents in its tasks."""
+def register(spark: SparkSession, faults: Faults) -> None:
+    """Register the data source "flaky": the data source of kafkafmt, with faults in its tasks."""
 
     class FlakySource(KafkaLogSource):
         @classmethod
@@ -118,13 +118,13 @@ def register(spark: SparkSession, accidents: Accidents) -> None:
         def reader(self, schema: StructType) -> DataSourceReader:
             made: Any = super().reader(schema)
             found = FlakyReader(made.options, made.names)
-            found.accidents = accidents
+            found.faults = faults
             return found
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
             made: Any = super().streamReader(schema)
             found = FlakyStream(made.options, made.names)
-            found.accidents = accidents
+            found.faults = faults
             return found
 
     spark.dataSource.register(FlakySource)
@@ -163,7 +163,7 @@ def source_options(chance: Random, root: Path) -> tuple[dict[str, str], list[str
     return options, arguments
 
 
-def check_source(spark: SparkSession, chance: Random, root: Path, accidents: Accidents) -> int:
+def check_source(spark: SparkSession, chance: Random, root: Path, faults: Faults) -> int:
     """Compare the rows of two batch queries with `cat`."""
     options, arguments = source_options(chance, root)
     expected, code = cat([root, *arguments])
@@ -181,7 +181,7 @@ def check_source(spark: SparkSession, chance: Random, root: Path, accidents: Acc
     return 2
 
 
-def check_stream(spark: SparkSession, chance: Random, root: Path, accidents: Accidents) -> int:
+def check_stream(spark: SparkSession, chance: Random, root: Path, faults: Faults) -> int:
     """Read a log in two runs of a stream. Compare the rows with `cat`."""
     options, arguments = source_options(chance, root)
     while "endingOffsets" in options:
@@ -209,7 +209,7 @@ def check_stream(spark: SparkSession, chance: Random, root: Path, accidents: Acc
     return 2
 
 
-def check_functions(spark: SparkSession, chance: Random, root: Path, accidents: Accidents) -> int:
+def check_functions(spark: SparkSession, chance: Random, root: Path, faults: Faults) -> int:
     """Compare the results of functions for mapInArrow and mapPartitions with `cat`, and with calls outside Spark."""
     paths = [str(p) for p in sorted(root.iterdir()) if p.is_dir() and list(p.glob("*.log"))]
     expected, damaged = list[Row](), 0
@@ -223,7 +223,7 @@ def check_functions(spark: SparkSession, chance: Random, root: Path, accidents: 
     for on_error in chance.sample(("skip", "column", "fail"), 2):
         read = read_paths(columns=COLUMNS, keep={"n": "int"}, on_error=on_error)
         try:
-            rows = frame.mapInArrow(flaky(read, accidents), read.schema).toArrow().to_pylist()
+            rows = frame.mapInArrow(flaky(read, faults), read.schema).toArrow().to_pylist()
         except PySparkException:
             assert (on_error, damaged > 0) == ("fail", True)
             continue
@@ -236,7 +236,7 @@ def check_functions(spark: SparkSession, chance: Random, root: Path, accidents: 
         assert on_error != "column" or len(rows) - len(records) == errors_of(paths)
     tuples = decode_partition(tuples=True, on_error="skip")
     rdd = spark.sparkContext.parallelize(paths, slices)
-    found = [tuple(r) for r in rdd.mapPartitions(flaky(tuples, accidents)).collect()]
+    found = [tuple(r) for r in rdd.mapPartitions(flaky(tuples, faults)).collect()]
     alone = [tuple(r) for r in tuples(paths)]
     assert sorted(map(repr, found)) == sorted(map(repr, alone))
     assert sorted((r[2], r[3], r[4], r[1]) for r in alone if r[1]) == sorted(
@@ -246,7 +246,7 @@ def check_functions(spark: SparkSession, chance: Random, root: Path, accidents: 
     frame = spark.createDataFrame(blobs, "records binary, n int").repartition(slices)
     for on_error in chance.sample(("skip", "column"), 1):
         decode = decode_batches(columns=BLOB, keep={"n": "int"}, on_error=on_error)
-        rows = frame.mapInArrow(flaky(decode, accidents), decode.schema).toArrow().to_pylist()
+        rows = frame.mapInArrow(flaky(decode, faults), decode.schema).toArrow().to_pylist()
         batch = pa.RecordBatch.from_pydict(
             {"records": [b for b, _ in blobs], "n": pa.array([n for _, n in blobs], pa.int32())}
         )
@@ -268,17 +268,15 @@ def errors_of(paths: list[str]) -> int:
     return found
 
 
-def flaky(
-    function: Callable[[Iterable[Any]], Iterator[T]], accidents: Accidents
-) -> Callable[[Iterable[Any]], Iterator[T]]:
-    return lambda items: accidents.within(function(items))
+def flaky(function: Callable[[Iterable[Any]], Iterator[T]], faults: Faults) -> Callable[[Iterable[Any]], Iterator[T]]:
+    return lambda items: faults.within(function(items))
 
 
-def check_exports(spark: SparkSession, chance: Random, root: Path, accidents: Accidents) -> int:
-    """Cause accidents in the tasks of an export, and compare the output with `cat` and with the local engine."""
+def check_exports(spark: SparkSession, chance: Random, root: Path, faults: Faults) -> int:
+    """Inject faults into the tasks of an export, and compare the output with `cat` and with the local engine."""
 
     def write(bundle: Bundle, settings: TaskSettings) -> BundleResult:
-        (result,) = accidents.within(write_bundle(bundle, settings) for _ in range(1))
+        (result,) = faults.within(write_bundle(bundle, settings) for _ in range(1))
         return result
 
     options, arguments = options_of(chance)
@@ -310,18 +308,18 @@ def main(request: dict[str, Any]) -> None:
             folder = Path(tempfile.mkdtemp(prefix="kafkafmt-flaky-"))
             chance, problem, queries = Random(f"{seed}-{kind}"), None, 0
             (folder / "notes").mkdir()
-            accidents = Accidents(f"{seed}", request["accidents"], str(folder / "notes"))
+            faults = Faults(f"{seed}", request["faults"], str(folder / "notes"))
             try:
                 write_mixed_directory(folder / "log", chance)
-                register(spark, accidents)
-                queries = CHECKS[kind](spark, chance, folder / "log", accidents)
+                register(spark, faults)
+                queries = CHECKS[kind](spark, chance, folder / "log", faults)
             except kafkafmt.log.NoLogError:
                 pass
             except BaseException:
                 problem = traceback.format_exc()
             notes = len(list((folder / "notes").iterdir()))
             print(
-                json.dumps({"seed": seed, "kind": kind, "queries": queries, "accidents": notes, "problem": problem}),
+                json.dumps({"seed": seed, "kind": kind, "queries": queries, "faults": notes, "problem": problem}),
                 flush=True,
             )
             if not request.get("keep") or problem is None:

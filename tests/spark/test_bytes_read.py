@@ -123,7 +123,7 @@ def test_range_of_committed_records_is_read_without_the_rest_of_the_log(transact
 
 
 def without_snapshots(root: Path) -> None:
-    """Remove the producer snapshots and the first segment, so that only the whole log shows the transactions."""
+    """Remove the producer snapshots and the first segment, so that transactions are found only by reading the whole log."""
     for file in [*root.glob("t-0/*.snapshot"), *root.glob(f"t-0/{0:020}.*")]:
         file.unlink()
 

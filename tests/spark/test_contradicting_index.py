@@ -1,4 +1,4 @@
-"""Read committed records with an offset index that contains other offsets than those of the batches."""
+"""Test reading of committed records if the offsets in the offset index differ from the offsets of the batches."""
 
 from __future__ import annotations
 

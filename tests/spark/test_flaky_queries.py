@@ -18,7 +18,7 @@ KINDS = ("functions", "source", "export", "stream")
 
 
 def run(**request: Any) -> int:
-    """Run the queries of some seeds, and check all results. Return the number of accidents."""
+    """Run the queries of some seeds, and check all results. Return the number of injected faults."""
     conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
     request["conf"] = conf | request.get("conf", {})
     tests = SCRIPT.parents[1]
@@ -29,7 +29,7 @@ def run(**request: Any) -> int:
     assert [result for result in results if result["problem"]] == []
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(results) == len(range(*request["seeds"])) * len(request["kinds"])
-    return sum(result["accidents"] for result in results)
+    return sum(result["faults"] for result in results)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def run(**request: Any) -> int:
     ],
 )
 def test_repeated_tasks_deliver_each_record_once(master: str, seeds: tuple[int, int]) -> None:
-    assert run(master=master, seeds=seeds, kinds=KINDS, accidents=("error", "error", "crash")) > 0
+    assert run(master=master, seeds=seeds, kinds=KINDS, faults=("error", "error", "crash")) > 0
 
 
 @pytest.mark.full
@@ -49,4 +49,4 @@ def test_speculated_tasks_deliver_each_record_once(tmp_path: Path) -> None:
     """Spark runs a speculative attempt only on another host. Therefore, the workers have two addresses."""
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
         kinds = ("functions", "source", "export")
-        assert run(master=master, seeds=(0, 10), kinds=kinds, accidents=("slow",), conf=SPECULATION) > 0
+        assert run(master=master, seeds=(0, 10), kinds=kinds, faults=("slow",), conf=SPECULATION) > 0

@@ -1,6 +1,6 @@
 """Test why the data source does not push filters down: Spark passes the filters of one query to another.
 
-If a test fails, that release of Spark has corrected this. Then `pushFilters` can be implemented for it.
+If a test fails, this error is corrected in the installed Spark, and `pushFilters` can be implemented.
 """
 
 from __future__ import annotations

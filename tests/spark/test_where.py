@@ -97,7 +97,7 @@ def test_where_delivers_exactly_the_matching_records(golden: Case) -> None:
 
 
 def log_with_unordered_times(folder: Path) -> list[Row]:
-    """Write a log whose timestamps go up and down, with index-free segments of 50 records; return its rows."""
+    """Write a log with unordered timestamps, in segments of 50 records without indexes. Return its rows."""
     draw = random.Random(5)
     rows: list[Row] = []
     (folder / "t-0").mkdir(parents=True)

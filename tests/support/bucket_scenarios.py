@@ -1,4 +1,4 @@
-"""Check the output of an export with accidents in a bucket."""
+"""Check the output of an export to a bucket with injected faults."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Disk:
             self.changes += 1
             if self.changes == self._at:
                 return self._fail(name, real, args)
-            if name == "fsync":  # to sync the real disk would only take time
+            if name == "fsync":  # skip the real fsync, which would only take time
                 return None
             if name in WRITES and self.short:
                 return real(args[0], bytes(args[1])[: 1 + 6 * (self.changes % 2)], *args[2:])

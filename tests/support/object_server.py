@@ -1,4 +1,4 @@
-"""Run a real S3 server on loopback, and a proxy before it that delays, counts and fails requests."""
+"""Run a real S3 server on loopback, with a proxy in front of it that delays, counts and fails requests."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Proxy:
         Thread(target=self._server.serve_forever, daemon=True).start()
 
     def forget(self) -> None:
-        """Forget all requests, so that the choice of requests that fail depends on no earlier test."""
+        """Forget all requests, so that earlier tests do not affect which requests fail."""
         self.requests.clear()
         self.failed = 0
         self._random = random.Random(7)

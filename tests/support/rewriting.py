@@ -48,7 +48,7 @@ def rows(partition: k.Partition, **selection: Any) -> Rows:
 
 
 def compacted(partition: k.Partition, drop: Callable[[Row], bool], drop_tombstones: bool) -> tuple[Rows, Rows]:
-    """Return the records that stay at read_uncommitted and at read_committed, by a dict of the latest offsets."""
+    """Return the records that compaction keeps, at read_uncommitted and at read_committed, as a simple model does."""
     everything, committed = rows(partition), rows(partition, isolation="read_committed")
     end = partition.last_stable_offset
     latest: dict[bytes | None, int] = {

@@ -1,9 +1,9 @@
-"""Run some code blocks of a page with the Python that runs this program. Without pytest.
+"""Run some code blocks of a page without pytest, with the Python that runs this program.
 
     python run_page.py PAGE FOLDER LINE…
 
 PAGE is a Markdown file, FOLDER an empty directory for the example data, and each LINE the line number
-of a code block. The exit code is 1 if a block prints anything else than the page shows.
+of a code block. The exit code is 1 if the output of a block differs from the output on the page.
 """
 
 from __future__ import annotations

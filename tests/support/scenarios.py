@@ -1,4 +1,4 @@
-"""Run tests/export/scenario.py, an export with an accident in a separate process, and check its output."""
+"""Run tests/export/scenario.py, an export with an injected fault in a separate process, and check its output."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def assert_complete(tmp_path: Path) -> None:
     same_rows(rows_of(read_with_pyarrow(out / "data")), expected_rows(GOLDEN))
 
 
-def run_killed(tmp_path: Path, accident: str, **request: Any) -> None:
-    process = start(tmp_path, accident=accident, **request)
+def run_killed(tmp_path: Path, fault: str, **request: Any) -> None:
+    process = start(tmp_path, fault=fault, **request)
     process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL
 

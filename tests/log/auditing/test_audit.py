@@ -87,9 +87,9 @@ def index(folder: Path, suffix: str) -> Path:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("entry", [0, 1])
 def test_any_flipped_bit_of_an_index_entry_is_a_finding(tx: Path, suffix: str, entry: int) -> None:
-    """One change is not a finding: an offset that becomes the offset of one of the next two batches.
+    """There is one exception: the offset in the entry becomes the offset of one of the next two batches.
 
-    Brokers up to 4.0 wrote such entries. Lookups with such an entry still find the right batch.
+    Brokers up to 4.0 wrote entries with such offsets. With them, a lookup still finds the right batch.
     """
     path = index(tx, suffix)
     whole, size = path.read_bytes(), 8 if suffix == ".index" else 12

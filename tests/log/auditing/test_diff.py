@@ -107,7 +107,7 @@ def rows_of(log: list[Model], low: int) -> dict[int, Row]:
 
 
 def reported(found: Any, kind: str, paths: tuple[str, ...], offsets: set[int]) -> set[int]:
-    """Return the offsets, of those given, that differences of a kind contain."""
+    """Return those of the given offsets that are in a difference with this kind and these paths."""
     spans = [d for d in found.differences if d.kind == kind and d.paths == paths]
     return {o for o in offsets for d in spans if d.first_offset <= o <= d.last_offset}
 

@@ -414,7 +414,7 @@ def test_salvage_refuses_an_unsuitable_output(tmp_path: Path) -> None:
         done = kafkafmt("salvage", source, "--output", output)
         assert done.returncode == 2, done.stdout
         assert "Error" in done.stderr
-    # A broker would not accept the new directory in this place.
+    # A broker does not accept other directories in its log directory.
     assert kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2
     (tmp_path / "empty").mkdir()
     assert kafkafmt("salvage", source, "--output", tmp_path / "empty").returncode == 0

@@ -242,7 +242,7 @@ def test_many_keys_are_estimated_with_sketches(tmp_path: Path, monkeypatch: pyte
         pytest.importorskip("datasketches")  # see the extra `dev` in pyproject.toml
     exact = only(kafkafmt.stats(many_keys(tmp_path), deep=True)).keys
     assert (exact.distinct, exact.exact) == (6001, True)
-    for most in (4000, 100):  # only the topic, or also each partition, has more keys
+    for most in (4000, 100):  # the number of keys exceeds the limit in the topic, and then also in each partition
         monkeypatch.setattr(key_counts, "MOST_KEYS", most)
         found = only(kafkafmt.stats(tmp_path, deep=True)).keys
         assert not found.exact

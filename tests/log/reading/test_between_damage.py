@@ -61,7 +61,7 @@ def test_batches_between_damaged_places_are_delivered(tmp_path: Path, magic: int
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_single_batch_between_damaged_places_is_damage(tmp_path: Path, magic: int) -> None:
-    """Only the next batch could confirm it. Both neighbours are damaged."""
+    """The batches before and after it are damaged, so no batch confirms that it is not part of a value."""
     rng = random.Random(magic)
     parts = [entry(magic, i) for i in range(10)]
     parts[3] = wrong_crc(parts[3])

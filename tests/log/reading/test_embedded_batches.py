@@ -1,6 +1,6 @@
-"""Test that a batch inside a record's value is no data if length and CRC of the batch around it are damaged.
+"""Test that a batch inside a record's value is not delivered if the outer batch has a wrong length and CRC.
 
-The values are not made to continue the log: the embedded batches have offsets of another log.
+The embedded batches come from another log, so their offsets do not continue the offsets of the log.
 """
 
 from __future__ import annotations

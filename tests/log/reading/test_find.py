@@ -27,7 +27,7 @@ CASES = sorted({file.parent for file in GOLDEN.rglob("*.log")})
 
 
 def spans(values: list[bytes | None]) -> tuple[bytes, Any, Any]:
-    """Return the values as spans of a buffer, in which text that can match is between them."""
+    """Return the values as spans of a buffer. Between the values, the buffer contains text that patterns can match."""
     source, positions = b"ab{", []
     for value in values:
         positions.append(len(source))

@@ -71,7 +71,7 @@ def test_wrapper_messages_between_damage_are_read_together(tmp_path: Path, plain
 def test_wrapper_messages_are_decompressed_once_if_offsets_are_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[int], most: int
 ) -> None:
-    """The segment is read three times. If too many wrapper messages would be remembered, they are read again."""
+    """The segment is read three times. If it has too many wrapper messages (MOST_WRAPPERS), they are decompressed again."""
     monkeypatch.setattr(known_wrappers, "MOST_WRAPPERS", most)
     monkeypatch.setattr(segment_tables, "BUFFER_BYTES", 4096)
     parts = entries(300, True)

@@ -188,7 +188,7 @@ def test_checkpoint_that_is_huge_or_a_directory_is_a_finding(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x0b", "\x1d", "\x85", "\u2028"])
 def test_checkpoint_with_too_many_lines_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    """To parse a line of 5 bytes, about 250 bytes of memory are needed."""
+    """The number of lines is limited, because parsing a line of 5 bytes needs about 250 bytes of memory."""
     monkeypatch.setattr(file_view, "MAX_TEXT_LINES", 100)
     path = segment(tmp_path / "t-0", 0, five(0)).parent
     for name in (

@@ -96,10 +96,7 @@ def randomly_damaged(entry: bytes, rng: random.Random) -> bytes:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("seed", range(60))
 def test_messages_after_two_damaged_ones_are_delivered(tmp_path: Path, magic: int, seed: int) -> None:
-    """A message between the two may be lost, because it could be part of a value.
-
-    It is then reported as damage.
-    """
+    """A message between the two damaged ones can be part of a value, so it may be reported as damage."""
     rng = random.Random(seed * 2 + magic)
     base = rng.choice([0, 7, 100_000])
     parts = [

@@ -1,4 +1,4 @@
-"""Test sequences that build their values from columns: they behave as a tuple of these values."""
+"""Test that the sequences `Rows` and `Joined`, which create their items on request, behave like tuples."""
 
 from __future__ import annotations
 

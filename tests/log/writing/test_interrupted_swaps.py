@@ -104,7 +104,7 @@ def test_damaged_swap_file_is_refused(root: Path) -> None:
 def test_damaged_swap_file_can_be_salvaged_under_the_name_of_a_segment(
     root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The error message says so, for the case that the replaced segments no longer exist."""
+    """The error message recommends this if the segments to replace no longer exist."""
     for segment in (root / "t-0").glob("*.log"):
         segment.unlink()
     named(root, 0, ".log").write_bytes(COMPACTED + batch([record(0)], base_offset=15)[:-3])

@@ -13,7 +13,7 @@ from standalone import SPECULATION, standalone_cluster
 
 
 @pytest.mark.parametrize(
-    ("master", "accident", "conf"),
+    ("master", "fault", "conf"),
     [
         ("local[2,4]", "crash", {}),
         (CLUSTER, "crash", {}),
@@ -21,8 +21,8 @@ from standalone import SPECULATION, standalone_cluster
         pytest.param(CLUSTER, "error", {}, marks=pytest.mark.full),
     ],
 )
-def test_task_that_dies_is_repeated(tmp_path: Path, master: str, accident: str, conf: dict[str, str]) -> None:
-    report = run(tmp_path, master=master, accident=accident, conf=conf)
+def test_task_that_dies_is_repeated(tmp_path: Path, master: str, fault: str, conf: dict[str, str]) -> None:
+    report = run(tmp_path, master=master, fault=fault, conf=conf)
     found_attempts = attempts(tmp_path)
     assert {n for n, attempt, _, _ in found_attempts if attempt} >= {n for n, _, _, _ in found_attempts if n % 3 == 1}
     assert len({parent for *_, parent in found_attempts}) >= (2 if master == CLUSTER else 1)
@@ -38,7 +38,7 @@ def test_slow_attempt_adds_no_file_after_its_repetition_succeeded(tmp_path: Path
     127.0.0.1 and 127.0.0.2.
     """
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
-        report = run(tmp_path, master=master, accident="slow", conf=SPECULATION)
+        report = run(tmp_path, master=master, fault="slow", conf=SPECULATION)
     assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} == {0, 1}
     assert len({parent for *_, parent in attempts(tmp_path)}) == 2
     assert report["written"]["records"] == len(GOLDEN.expected())
@@ -46,8 +46,8 @@ def test_slow_attempt_adds_no_file_after_its_repetition_succeeded(tmp_path: Path
 
 
 def test_killed_driver_leaves_no_partial_output(tmp_path: Path) -> None:
-    for accident in ("die at exporting", "die at placing"):
-        run_killed(tmp_path, accident)
+    for fault in ("die at exporting", "die at placing"):
+        run_killed(tmp_path, fault)
         assert not (tmp_path / "out").exists()
         assert len(leftovers(tmp_path)) == 1  # only its own staging directory is left; the previous one was removed
     run(tmp_path)
@@ -58,9 +58,9 @@ def test_killed_driver_leaves_no_partial_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("accident", ["die at planning", "die at publishing"])
-def test_driver_killed_at_other_moments_leaves_no_output(tmp_path: Path, accident: str) -> None:
-    run_killed(tmp_path, accident)
+@pytest.mark.parametrize("fault", ["die at planning", "die at publishing"])
+def test_driver_killed_at_other_moments_leaves_no_output(tmp_path: Path, fault: str) -> None:
+    run_killed(tmp_path, fault)
     assert not (tmp_path / "out").exists()
     assert len(leftovers(tmp_path)) == 1
     run(tmp_path)
@@ -69,7 +69,7 @@ def test_driver_killed_at_other_moments_leaves_no_output(tmp_path: Path, acciden
 
 def test_interrupted_export_leaves_neither_files_nor_processes(tmp_path: Path) -> None:
     """After the export, there are no temporary files and no processes."""
-    process = start(tmp_path, accident="hang")
+    process = start(tmp_path, fault="hang")
     assert process.stderr is not None
     for line in process.stderr:
         if "hanging" in line:
