@@ -287,7 +287,7 @@ def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
             found = found.dt.cast_time_unit("us").to_physical()
         elif found.dtype != pl.String if column == TOPIC else not found.dtype.is_integer():
             return None
-    except Exception:  # If the constant cannot be converted, its condition is not used to read less data.
+    except Exception:  # The constant cannot be converted. The condition is applied to the rows after reading.
         return None
     values = tuple(found.to_list())
     return None if None in values or (len(values) != 1 and not several) else values

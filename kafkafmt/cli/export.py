@@ -112,8 +112,8 @@ MOST_LINES = 20
     type=ByteSize(),
     metavar="BYTES",
     default=DEFAULT_FILE_SIZE,
-    help="Target size of a Parquet file, such as 64MB. k, m and g are powers of 1024. Files are smaller if the log is too small "
-    "for every core to write several files of this size.  [default: 256MB]",
+    help="Target size of a Parquet file, such as 64MB. k, m and g are powers of 1024. In small exports, "
+    "files are smaller, so that every core writes several files.  [default: 256MB]",
 )
 @click.option(
     "--partition-by",

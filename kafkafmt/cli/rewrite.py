@@ -34,7 +34,7 @@ from .output import EXIT_DAMAGE, progress_bar, say_lines, show, show_table, tell
     "keys",
     multiple=True,
     type=BytesText(),
-    help="Drop records with this key. TEXT has the forms of --key in `kafkafmt cat`. May be repeated.",
+    help="Drop records with this key. TEXT can have the same forms as in the option --key of `kafkafmt cat`. May be repeated.",
 )
 @click.option(
     "--drop-key-regex",

@@ -79,7 +79,8 @@ class Receiver(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Store that the client sends no more bytes. asyncio calls this method.
 
-        Return True, so that the client can still receive responses. TLS does not support this.
+        Return True to keep the connection open, so that the client still receives responses. With TLS,
+        return False, because asyncio then closes the connection in any case.
         """
         self.at_eof = True
         if self._waiting is not None:

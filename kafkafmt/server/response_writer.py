@@ -78,7 +78,7 @@ class ResponseWriter:
             self._descriptor = transport.get_extra_info("socket").fileno()
 
     def disconnect(self) -> None:
-        """End all waits, because the connection is closed. The descriptor of the socket may be used again."""
+        """Forget the socket of a closed connection, whose descriptor may be reused. End all waits for the connection."""
         self._descriptor = -1
         self.resume()
 
@@ -167,7 +167,7 @@ class ResponseWriter:
         return True
 
     def _push_file(self, part: FilePart, parts: Parts, descriptor: int) -> bool:
-        """Send bytes of the first of `parts` to the socket. Return False if the file is not local."""
+        """Send bytes of `part`, the first item of `parts`, to the socket. Return False if the file is not local."""
         file = self._open(part)
         try:
             if file.descriptor < 0:

@@ -326,7 +326,7 @@ class ServedPartition(GrowingPartition):
             offset = self._offset_of_bound(self._settings.at, end)
             self._cap = self._start_of_batch(offset, end)
             self._cap_may_rise = offset >= end and self._settings.at.kind != "before_end"
-            # A Metadata request determines this offset for every partition. Plans of all partitions need too much memory.
+            # A Metadata request calls this method for every partition. Plans of all partitions would need too much memory.
             self.log.forget_plans()
         return min(self._cap, end)
 

@@ -61,7 +61,7 @@ def _keep_freed_pages() -> None:
     each response then takes up to 0.2 s of CPU time per GB. After a block of 32 MB was freed, glibc
     keeps up to 64 MB of unused memory at the end of each heap.
     """
-    np.empty(FREED_BYTES, np.uint8)  # freed at once; its pages are never touched
+    np.empty(FREED_BYTES, np.uint8)  # this array is freed immediately, and none of its pages is allocated
 
 
 def open_ahead(path: UrlPath, first_bytes: int) -> None:
@@ -77,7 +77,7 @@ def fetch_ahead(path: UrlPath, size: int) -> None:
     """Request the first `size` bytes of a file that `open_ahead` has opened. If the file is not open, do nothing."""
     key = os.getpid(), path
     with _lock:
-        found = _opened.pop(key, None)  # so that no other thread uses the file at the same time
+        found = _opened.pop(key, None)  # remove the file, so that no other thread uses it at the same time
     if found is None:
         return
     if found.done() and found.exception() is None:

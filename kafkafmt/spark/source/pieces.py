@@ -54,10 +54,9 @@ class WholePartitions:
         return directory.path in self._logs
 
     def log_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> PartitionLog:
-        """Return the log of a partition, which is read completely when this method is first called.
+        """Return the log of a partition. Its first call for a partition reads the whole log to find the transactions.
 
-        Its transactions are then known. The numbers of bytes and read operations are added to
-        `log.bytes_read` and `log.reads`.
+        The numbers of bytes and read operations are added to `log.bytes_read` and `log.reads`.
         """
         if not self.has_read(directory):
             whole = self._logs[directory.path] = PartitionLog(directory, limits)

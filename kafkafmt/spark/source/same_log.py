@@ -71,9 +71,11 @@ def _up_to_content(segment: SegmentFile) -> SegmentFile:
 
 
 def check_content(segment: SegmentFile, content: int | None) -> None:
-    """Raise OSError if the byte before the position `content` is zero. On the driver, this byte is not zero.
+    """Raise OSError if a segment has less data on this host than on the driver.
 
-    An outdated copy of a segment can be as large as the segment on the driver, because its space is
+    `content` is the position after the last nonzero byte of the segment on the driver. If the byte
+    before this position is zero on this host, the file is an outdated copy, or a broker truncated the
+    log. The size of the file does not show this, because the space of an outdated copy can be
     preallocated. If `content` is None, or if the file is missing or smaller, nothing is checked here.
     """
     if not content or isinstance(segment.place, UrlPath):
