@@ -1,7 +1,7 @@
 """Measure `stats`, `diff` and `metadata`, compared with reading the same files in a simpler way.
 
 - `stats` of headers is compared with `verify --shallow`, and `stats --deep` with `verify`.
-- `diff` of equal segments is compared with `filecmp.cmp`. `diff` of segments with other boundaries is
+- `diff` of equal segments is compared with `filecmp.cmp`. `diff` of segments with different boundaries is
   compared with `verify --shallow` of both copies.
 - `metadata` is compared with iterating the records of the metadata log, without decoding them.
 

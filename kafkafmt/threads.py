@@ -46,7 +46,7 @@ def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = Fa
 
 
 class StoppablePool(ThreadPoolExecutor):
-    """A thread pool that knows all running calls, also if Ctrl-C has interrupted `submit`.
+    """A thread pool that keeps track of all running calls, even if Ctrl-C has interrupted `submit`.
 
     If Ctrl-C arrives while `ThreadPoolExecutor.submit` starts a thread, the pool does not register
     the thread, and `shutdown` does not wait for it.

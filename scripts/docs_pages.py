@@ -62,7 +62,7 @@ def command_page() -> str:
     lines += [f"| [`{name}`](#{name}) | {what} |" for name, what in COMMANDS.items()]
     lines += [
         "",
-        "`kafkafmt --version` prints the version, the active core with the reason, and the versions of the libraries.",
+        "`kafkafmt --version` prints the version, the active core, the reason for its choice, and the versions of the libraries.",
         "",
     ]
     for name in COMMANDS:

@@ -80,7 +80,7 @@ def test_timestamp_that_microseconds_cannot_hold_is_null(write: Callable[..., ka
 def test_arrays_grow_if_later_records_are_larger(write: Callable[..., kafkafmt.Partition]) -> None:
     """The first rows determine the sizes of the arrays.
 
-    Later rows are more numerous and have longer keys and headers.
+    There are many more rows after them, with longer keys and headers.
     """
     rows: list[Any] = [(None, b"x" * 2000, [])] * 300 + [(b"", None, [])] * 30_000 + [(b"k" * 90, b"", [])] * 20_000
     rows += [(b"k", b"v", [(b"h", b"y" * (i % 50))] * (i % 3)) for i in range(20_000)] + [(None, None, [])] * 200

@@ -1,4 +1,4 @@
-"""Test that calls in threads end before Ctrl-C is raised, also if it interrupts the start of a thread."""
+"""Test that calls in threads end before KeyboardInterrupt is raised, even if Ctrl-C interrupts the start of a thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkafmt.log.auditing.run import Run
 
 @pytest.fixture
 def interrupted_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise KeyboardInterrupt directly after the first thread has started, as Ctrl-C can do."""
+    """Raise KeyboardInterrupt directly after the first thread has started. Ctrl-C can have the same effect."""
     start = threading.Thread.start
 
     def interrupted(self: threading.Thread) -> None:

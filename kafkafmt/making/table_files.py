@@ -199,7 +199,7 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
 def milliseconds(column: pa.Array, now: int) -> pa.Array:
     """Convert a timestamp column to integers (milliseconds) or Arrow timestamps.
 
-    A null timestamp is replaced by `now`. A string must be a number of milliseconds, or a time in
+    A null timestamp is replaced with `now`. A string must be a number of milliseconds, or a time in
     ISO format. If an ISO time contains no time zone, it is in UTC.
     """
     kind = column.type

@@ -48,7 +48,7 @@ def read_batches(
     limit: int | None,
     selection: SelectionArguments,
 ) -> Iterator[pa.RecordBatch]:
-    """Return an iterator of Arrow record batches of several partitions. Check the arguments first.
+    """Check the arguments, and return an iterator of Arrow record batches of several partitions.
 
     `Topic.to_batches` describes the parameters. If `limit` is given, a single thread reads one
     partition after another, because several threads would read more records than needed.

@@ -63,7 +63,7 @@ def raise_epochs(root: Path) -> None:
 
 
 def diverge(root: Path, offset: int) -> None:
-    """Replace the batches of plain-0 from an offset on by other records of leader epoch 0."""
+    """Replace the batches of plain-0 from an offset on with different records of leader epoch 0."""
     folder = root / "plain-0"
     last = max(folder.glob("*.log"))
     kept = [b for b in split(last.read_bytes()) if next(k.iter_batches(b)).last_offset < offset]

@@ -13,7 +13,7 @@ KEYS = ["direction", "position", "bytes", "apiKey", "api", "apiVersion", "correl
 
 
 def streams(version: str) -> tuple[dict[str, bytes], dict[str, list[dict[str, Any]]]]:
-    """Return all recorded frames as two streams, and the entries of the frames in the manifest.
+    """Return a stream of all requests, a stream of all responses, and the manifest entries of the frames in both.
 
     Correlation ids are changed to be unique, because a stream contains the frames of several
     connections.

@@ -21,7 +21,7 @@ SEGMENT = f"{0:020}.log"
 
 @pytest.fixture(scope="module")
 def busy_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a log directory that `verify` needs a minute or more for: many links to one segment.
+    """Return a log directory with many links to one segment. To verify it takes at least a minute.
 
     The segment is compressed, so that the time does not depend on the speed of the page cache.
     """

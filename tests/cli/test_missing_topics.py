@@ -1,4 +1,4 @@
-"""Test commands that request something missing. One line lists what exists, and the exit code is not 0."""
+"""Test that a command lists the existing topics, partitions or groups in one line if the requested one is missing."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_diff_grows_linearly_if_the_segments_have_other_boundaries(shape: Any, t
 
 
 def test_diff_grows_linearly_with_differences(tmp_path: Path) -> None:
-    """Every second batch has other records, and a leader epoch that differs."""
+    """In every second batch, the records and the leader epoch differ between the copies."""
 
     def work(n: int) -> Counter[str]:
         copies = [

@@ -115,7 +115,7 @@ def test_fast_path_equals_scan_and_decode(case: Case) -> None:
     assert (rows_of(columns), micros_of(columns)) == (rows_of(expected), micros_of(expected))
     assert columns.odd_times or not expected.odd_times  # a batch that did not fit may have set `odd_times`
     assert columns.cursor.tolist() == [0, 0, 0, 0]
-    if columns.full:  # the number of rows is known from the batch header, but not the number of record headers
+    if columns.full:  # the batch header contains the number of rows, but not the number of record headers
         few_headers = "headers" in names and headers < PLENTY
         assert too_large(data, position, columns, first, end) or few_headers or takes(data, position, names, first, end)
     else:

@@ -305,7 +305,7 @@ def test_scan_extents_stops_at_an_extent_that_differs_from_the_plan(core: Module
 
 
 def window_of(core: ModuleType, data: bytes, origin: int = 0, **changes: Any) -> SearchWindow:
-    """Return a window with the whole buffer, in which all valid batches were found."""
+    """Return a window that contains the whole buffer, with the positions of all valid batches in it."""
     found, beyond = np.empty(400, np.int64), np.empty((400, 2), np.int64)
     n, _, _ = core.find_batches(data, found, beyond)
     end = origin + len(data)

@@ -1,4 +1,4 @@
-"""Return valid inputs, from golden logs and generated: batches, frames, index files and partitions."""
+"""Return valid batches, frames, index files and partitions, which come from golden logs or are generated."""
 
 from __future__ import annotations
 

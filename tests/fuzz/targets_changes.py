@@ -30,7 +30,7 @@ def assign_case(chance: Random) -> Case:
 
 @target("assign-offsets", assign_case, quick=150)
 def assign_offsets(case: Case) -> Any:
-    """Check that only offsets and leader epochs change, and nothing if the buffer is rejected."""
+    """Check that only offsets and leader epochs change, and that a rejected buffer does not change."""
     p, buffer = case.params, bytearray(case.data)
     epoch = p["leader_epoch"]
     end = attempt(

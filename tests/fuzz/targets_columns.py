@@ -100,7 +100,7 @@ def binary_values(column: Any, rows: int) -> list[Any] | None:
 
 
 def number_values(recipe: dict[str, Any], column: Any, rows: int) -> list[int] | None:
-    """Return the numbers or times in a column, with -1 for nulls, or None if they are ambiguous."""
+    """Return the numbers in a column, with -1 for nulls. Return None if the column contains anything else, such as times."""
     if recipe["way"] == "scalar":
         return [column] * rows if type(column) is int else None
     if recipe["way"] == "list":

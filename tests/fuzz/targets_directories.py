@@ -264,7 +264,7 @@ ALLOWED_FINDINGS = {"segment_gap", "transaction_in_doubt", "read_committed_diffe
 
 
 def _epochs_contradict(copy: Any) -> bool:
-    """Return whether leader epochs decrease or offsets overlap. No checkpoint can then match all batches."""
+    """Return whether leader epochs decrease or offsets overlap, so that no checkpoint can match all batches."""
     found = [
         b
         for s in copy.log.segments

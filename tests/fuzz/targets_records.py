@@ -139,7 +139,7 @@ def decode_run(case: Case) -> Any:
 
 
 def _without_spans(rows: list[Any], data: bytes) -> list[Any]:
-    """Return rows in which spans are replaced by their bytes."""
+    """Return rows in which spans are replaced with their bytes."""
 
     def inside(span: Any) -> Any:
         return (

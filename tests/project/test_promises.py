@@ -277,7 +277,7 @@ def small_golden_batch() -> bytes:
 
 
 def test_every_changed_byte_is_detected_or_harmless(core: ModuleType) -> None:
-    """Each byte of a batch is replaced by all 255 other values. Another batch follows this batch.
+    """Each byte of a batch is replaced with each of the 255 other values. Another batch follows this batch.
 
     0-7    base offset: no CRC covers it. The batch is delivered with other offsets, and is otherwise unchanged.
     8-11   length: the batch is never delivered. An impossible length is a StructureError. Otherwise,

@@ -64,7 +64,7 @@ def expected(log: kafkafmt.Log, isolation: str, has_time: Callable[[kafkafmt.Rec
 
 
 def without_times(found: list[Row], want: list[Row]) -> list[Row]:
-    """Replace the timestamps that the client cannot read by None, as in `want`."""
+    """Replace the timestamps that the client cannot read with None, as in `want`."""
     absent = {row[:3] for row in want if row[3] is None}
     return [(*row[:3], None, *row[4:]) if row[:3] in absent else row for row in found]
 

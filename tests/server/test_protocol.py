@@ -67,7 +67,7 @@ def test_api_versions_lists_every_api(client: Client, version: int) -> None:
 
 @pytest.mark.parametrize("version", [5, 6, 32767])
 def test_unsupported_api_versions_request_gets_a_version_0_response(client: Client, version: int) -> None:
-    """`kafkafmt.protocol` knows version 5, and does not know the higher versions."""
+    """`kafkafmt.protocol` supports version 5, but not the higher versions. The server supports neither."""
     body = protocol.ApiVersionsRequest(client_software_name="franz-go", client_software_version="1")
     request = b"".join(map(bytes, protocol.write_request(protocol.make_request(body, 5, 1, "a"))))
     client.socket.sendall(request[:6] + version.to_bytes(2, "big") + request[8:])

@@ -14,7 +14,7 @@ from kafkafmt.spark.session import SparkMissingError, find_java, prepare_environ
 
 @pytest.fixture
 def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Hide every Java, and return a directory for fake ones."""
+    """Hide all installed Javas, and return a directory in which tests can create fake ones."""
     session.java_version.cache_clear()
     for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
         monkeypatch.setenv(name, "")

@@ -72,7 +72,7 @@ def remove_middle(root: Path) -> None:
 
 
 def replace_all(root: Path) -> None:
-    """Replace the partition by a shorter one in another directory."""
+    """Replace the partition with a shorter one in another directory."""
     shutil.rmtree(root / "t-0")
     append(root, 2)
 

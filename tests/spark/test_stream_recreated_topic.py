@@ -27,7 +27,7 @@ def append(root: Path, values: list[bytes], topic_id: str | None, topic: str = "
 
 
 def recreate(root: Path, topic_id: str | None = NEW) -> None:
-    """Replace the topic by one with more records."""
+    """Delete the topic, and create it again with more records."""
     shutil.rmtree(root / "t-0")
     append(root, [b"new-%d" % n for n in range(5)], topic_id)
 

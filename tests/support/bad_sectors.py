@@ -76,7 +76,7 @@ class BadSectors:
         scan = core.scan_file
 
         def scan_file(handle: int, buffer: Any, table: Any, start: int, end: int) -> Scan:
-            """Simulate the calls of `pread` in the native core, which Python code cannot replace."""
+            """Simulate failures of `pread` in the native core. Python code cannot replace the core's calls of `pread`."""
             try:
                 return scan(handle, buffer, table, start, start + self._readable(handle, start, end - start))
             except OSError:

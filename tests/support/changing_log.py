@@ -86,7 +86,7 @@ class Model:
         self.log_start = min(self.log_start, self.end)
 
     def compact(self) -> None:
-        """Replace a complete segment by one with fewer batches, as the log cleaner does."""
+        """Replace a complete segment with one that has fewer batches, as the log cleaner does."""
         for base in self.chance.sample(sorted(self.segments)[:-1], min(1, len(self.segments) - 1)):
             self.segments[base] = [batch for batch in self.segments[base] if self.chance.random() < 0.7]
             cleaned = self.folder / "new"
@@ -94,7 +94,7 @@ class Model:
             cleaned.rename(self.path(base))
 
     def start_later(self) -> None:
-        """Replace all segments by an empty one at a higher offset, as a replica does if its leader has deleted them."""
+        """Replace all segments with an empty one at a higher offset, as a replica does if its leader has deleted them."""
         end = self.end
         for base in sorted(self.segments):
             self.delete(base)

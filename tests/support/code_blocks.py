@@ -11,7 +11,7 @@ The language of a code block determines how it is run:
 - ``text`` and ``mermaid``: not code. Directly after a ``python`` block, a ``text`` block with
   ``title="Output"`` is the expected output.
 
-In expected output, ``...`` matches any text. Paths in the pages are replaced by paths of the
+In expected output, ``...`` matches any text. Paths in the pages are replaced with paths of the
 example data.
 """
 

@@ -86,7 +86,10 @@ class UnreadableSectors:
 
 
 def raise_if_intact(error: BaseException) -> None:
-    """Raise the cause of `error` if the file that could not be read may be intact. A writer must not replace such a file."""
+    """Raise the cause of `error` if a missing permission or an unreachable file system caused the error.
+
+    The file may then be intact, so a writer must not replace it.
+    """
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno in (*NO_PERMISSION, *UNREACHABLE):
         raise cause from None

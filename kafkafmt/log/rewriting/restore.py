@@ -332,7 +332,7 @@ def _write_groups(
 ) -> list[CommittedOffset]:
     """Write the committed offsets for the restored partitions as CSV, and return them.
 
-    A committed offset outside the restored partition is replaced by the nearest valid offset.
+    A committed offset outside the restored partition is replaced with the nearest valid offset.
     """
     ends = {(p.topic, p.partition): p for p in made}
     offsets = [

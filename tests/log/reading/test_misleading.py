@@ -29,7 +29,7 @@ def flipped(data: bytes, position: int) -> bytes:
 
 
 def test_wrong_offset_between_damaged_spans_loses_no_later_batch(tmp_path: Path) -> None:
-    """When later batches are checked, the offset of the batch between the damaged spans is ignored."""
+    """The batch between the damaged spans has a wrong, high offset. Later batches are not compared with this offset."""
     parts = [simple_batch([b"v%d" % i], i) for i in range(7)]
     parts[2], parts[3] = flipped(parts[2], 30), mutate(parts[3], 0, FAR.to_bytes(8, "big"))
     parts[4] = b"\xff" * len(parts[4])

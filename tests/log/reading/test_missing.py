@@ -243,7 +243,7 @@ def test_plan_raises_if_the_file_was_replaced(folder: Path) -> None:
 
 
 def merge_first_segments(folder: Path) -> None:
-    """Replace the first two segments by one, as the log cleaner does."""
+    """Merge the first two segments, as the log cleaner does."""
     merged = (folder / name_of(0)).read_bytes() + (folder / name_of(5)).read_bytes()
     (folder / name_of(5)).rename(folder / f"{name_of(5)}.deleted")
     (folder / name_of(0)).write_bytes(merged)

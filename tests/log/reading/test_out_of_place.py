@@ -53,7 +53,7 @@ def _window(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("_window")
 def test_long_copy_is_reported_batch_by_batch(tmp_path: Path) -> None:
-    """In the copy, one batch has another content. Only this batch is damage."""
+    """In the copy, the content of one batch differs. Only this batch is damage."""
     parts, other = batches(0, 40), batches(0, 40)
     other[7] = changed(other[7])
     log = write(tmp_path, (0, [*parts, *other]))
@@ -81,7 +81,7 @@ def test_copies_in_adjacent_segments_are_found(tmp_path: Path) -> None:
 
 
 def test_first_of_two_batches_fills_a_gap(tmp_path: Path) -> None:
-    """Both batches have the missing offset. The second one is damage, because it has other content."""
+    """Both batches have the missing offset. The second one is damage, because its content differs."""
     parts = batches(0, 10)
     other = changed(parts[4])
     log = write(tmp_path, (0, [*parts[:4], *parts[5:8], parts[4], other, parts[4], *parts[8:]]))

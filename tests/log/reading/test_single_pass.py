@@ -368,7 +368,7 @@ def test_batch_that_is_repeated_at_a_border_is_delivered_once(tmp_path: Path) ->
     batches = numbered(20)
     copies = [*batches[:11], *batches[10:]]
     entries = write_segment(tmp_path / "t-0", copies)
-    del entries[9]  # the index contains only the second copy of batch 10
+    del entries[9]  # remove the entry for the first copy of batch 10
     (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
     offset, position = entries[9]
     assert offset == 10

@@ -200,9 +200,9 @@ def test_log_recovers_from_an_error_at_every_change_of_a_file(
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
 def test_partial_write_on_a_full_disk_is_undone(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer continues when the disk has space again.
+    """When the disk has space again, the writer continues.
 
-    The files then equal those of a writer without errors.
+    At the end, its files equal the files of a writer whose disk was never full.
     """
     write, full = os.pwrite, [False]
 

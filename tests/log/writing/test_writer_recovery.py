@@ -98,9 +98,8 @@ def test_invalid_data_at_the_end_is_truncated(image: Path, tmp_path: Path, tail:
 def test_recovery_rebuilds_any_garbage_next_to_the_batches(image: Path, tmp_path: Path, name: str, state: str) -> None:
     folder = crashed(image, tmp_path / "t")
     found = sorted(folder.glob(name[3:]) if name.startswith("..") else (folder / "t-0").glob(name))
-    for path in (
-        found[-1:] if name.endswith("index") and state != "lost" else found
-    ):  # for older indexes, only the file name is read
+    # Recovery does not read the content of older indexes, so only the last index is changed.
+    for path in found[-1:] if name.endswith("index") and state != "lost" else found:
         if state == "lost":
             path.unlink()
         else:
