@@ -1,10 +1,14 @@
-"""Write the log directories that the examples in README and docs read."""
+"""Write the log directories that the examples in README and docs read.
+
+python tests/support/example_data.py FOLDER      creates FOLDER, and prints where the data is
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
 import struct
+import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -193,3 +197,15 @@ def make_metadata(folder: Path, backup: Path) -> None:
 
 def topic_config(topic: str, name: str, value: str) -> bytes:
     return record("ConfigRecord", resource_type=2, resource_name=topic, name=name, value=value)
+
+
+def main(folder: Path) -> None:
+    """Write the example data to a new folder. Print the path of each directory, after its path in the documents."""
+    folder.mkdir(parents=True)
+    warnings.simplefilter("ignore", kafkafmt.StrayPartitionWarning)
+    for documented, path in make_example_data(folder.resolve()).items():
+        print(f"{documented:26} {path}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
