@@ -48,7 +48,7 @@ class MetadataDifference:
     fields : dict of (object, object)
         Attributes that differ. Each is mapped to a pair of its values in the first and in the
         second state. The dict is empty unless `change` is "changed". Sensitive values are replaced
-        by "(hidden)".
+        with "(hidden)".
     """
 
     view: str

@@ -106,12 +106,12 @@ def serve(
     Raises
     ------
     OSError
-        A path cannot be read. `NoLogError`, a subclass, if a path contains no Kafka log.
+        A path cannot be read. The subclass `NoLogError` is raised if a path contains no Kafka log.
     PartitionNotFoundError
         No partition matches `topics` and `partitions`.
     TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
-        partition and `replicas` is not given.
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
+        contain the same partition and `replicas` is not given.
 
     Notes
     -----

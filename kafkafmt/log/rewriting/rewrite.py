@@ -209,7 +209,8 @@ def rewrite(
     PartitionNotFoundError
         `topics` or `partitions` are given, and no partition matches.
     TypeError, ValueError
-        An argument is wrong. `OutputPlaceError`, a ValueError, if `output` is inside a path.
+        An argument is wrong. `OutputPlaceError`, a ValueError, is raised if `output` is inside a
+        path.
 
     Notes
     -----
