@@ -22,7 +22,7 @@ setup:           ## create or update .venv: development packages, the native cor
 demo: setup      ## export log directories that real brokers wrote to Parquet, on Spark
 	$(RUN) examples/demo.py $(ARGS)
 
-test: setup      ## run the tests, on both cores
+test: setup      ## run the tests, on the native core and on the pure-Python core
 	$(RUN) -m pytest $(TESTS) $(ARGS)
 
 test-full: setup ## run all tests, the long ones included

@@ -7,8 +7,8 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
 
 /**
- * Converts record data for consumers of an older format, as brokers up to 3.9 did. Each line of standard input is a question:
- * MAGIC FIRST_OFFSET BYTES, with the bytes in hexadecimal. The answer is the converted bytes, or the name of the exception.
+ * Converts record data for consumers of an older format, as brokers up to 3.9 did. Each line of standard input is a request:
+ * MAGIC FIRST_OFFSET BYTES, with the bytes in hexadecimal. The response is the converted bytes, or the name of the exception.
  */
 public final class DownConvert {
     public static void main(String[] args) throws Exception {

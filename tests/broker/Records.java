@@ -28,14 +28,15 @@ import org.apache.kafka.storage.internals.log.LogValidator;
 import org.apache.kafka.storage.internals.log.RecordValidationException;
 
 /**
- * Answers questions about record data with Kafka's own classes. Each line is one question or answer. Bytes are hexadecimal, null is "-".
+ * Processes requests about record data with Kafka's own classes. Each line of the input is a request, and each line of the
+ * output is the response to it. Bytes are hexadecimal. Null is "-".
  *
  * <pre>
- * build MAGIC CODEC BASE_OFFSET APPEND_TIME PRODUCER_ID EPOCH SEQUENCE TRANSACTIONAL LEADER_EPOCH DELETE_HORIZON RECORD...   → the bytes
+ * build MAGIC CODEC BASE_OFFSET APPEND_TIME PRODUCER_ID EPOCH SEQUENCE TRANSACTIONAL LEADER_EPOCH DELETE_HORIZON RECORD...   → BYTES
  *     RECORD is OFFSET,TIMESTAMP,KEY,VALUE[,HEADER_KEY:VALUE...]; APPEND_TIME and DELETE_HORIZON are -1 if there is none
- * marker BASE_OFFSET TIMESTAMP LEADER_EPOCH PRODUCER_ID EPOCH abort|commit COORDINATOR_EPOCH   → the bytes
- * read BYTES          → RECORD...  each after its timestamp type, with CRCs checked
- * murmur2 BYTES...    → their hashes
+ * marker BASE_OFFSET TIMESTAMP LEADER_EPOCH PRODUCER_ID EPOCH abort|commit COORDINATOR_EPOCH   → BYTES
+ * read BYTES          → TIMESTAMP_TYPE,RECORD...     (CRCs are checked)
+ * murmur2 BYTES...    → HASH...
  * validate BYTES NEXT_OFFSET CODEC COMPACTED MAGIC TYPE NOW BEFORE_MAX AFTER_MAX LEADER_EPOCH ORIGIN
  *     → ok MAX_TIMESTAMP SIZE_MAY_HAVE_CHANGED NEXT_OFFSET BYTES
  *     → error EXCEPTION INDEX...     (of the invalid records)

@@ -56,7 +56,7 @@ def build(options: Mapping[str, object], records: Iterable[tuple[Any, ...]]) -> 
 
 
 def records_of(answer: str) -> list[tuple[Any, ...]]:
-    """Return the records in an answer of Records.java to `read`.
+    """Return the records in a response of Records.java to a `read` request.
 
     Each item has offset, timestamp, type, key, value and headers.
     """

@@ -43,7 +43,10 @@ PYTHON = [
 ]
 CYTHON = [p for p in sorted((ROOT / "kafkafmt").rglob("*")) if p.suffix in (".pyx", ".pxi", ".h")]
 DOCUMENTS = [
-    p for p in sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")) if p.name != "CONTRIBUTING.md"
+    *(p for p in sorted(ROOT.glob("*.md")) if p.name != "CONTRIBUTING.md"),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "benchmarks" / "README.md",
+    ROOT / "tests" / "golden" / "README.md",
 ]
 
 

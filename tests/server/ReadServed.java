@@ -21,7 +21,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *
  * <p>Each line of standard input contains a server address, an isolation level, a topic, a partition, a start offset
  * and an end offset, separated by tabs. Each line of the output is a JSON array with the number of the input line,
- * and the offset, timestamp, key, value and headers of a record. Bytes are base64. If the client does not know
+ * and the offset, timestamp, key, value and headers of a record. Bytes are base64. If the client does not support
  * timestamps or headers, they are null.
  *
  * <p>Methods that only some versions have are called by reflection.

@@ -29,17 +29,26 @@ import org.apache.kafka.common.protocol.types.Schema;
 import org.apache.kafka.common.protocol.types.TaggedFields;
 import org.apache.kafka.common.protocol.types.Type;
 
-/** What Kafka's own message classes write and read.
+/**
+ * Writes and reads messages with Kafka's own message classes.
  *
- *  fill N    for every message in every version N of them with random values: a line "KIND KEY VERSION BASE64 JSON" each
- *  defaults  the same once, with one element in each array, each field else at its default
- *  drop N    N times the newest version of every message, most fields at their defaults, and what becomes of it in each other version:
- *            "KIND KEY NEWEST BASE64 VERSION BASE64", "-" in place of the last where the version cannot hold it
- *  read      for each line "KIND KEY VERSION BASE64" of standard input the bytes written again and the JSON: "BASE64 JSON"
- *  errors    a line "CODE NAME RETRIABLE" for every error
+ * <pre>
+ * fill N    Creates N messages with random values of each message in each version. Prints a line for each of them:
+ *           KIND KEY VERSION BASE64 JSON
+ * defaults  Creates one message of each message in each version. Each array has one element, and all other fields have their
+ *           default values. Prints lines as fill does.
+ * drop N    Creates N messages of each message in its newest version. Most fields have their default values. Writes each message
+ *           in every other version, and prints a line for each version. The last word is "-" if the version cannot represent
+ *           the message: KIND KEY NEWEST BASE64 VERSION BASE64
+ * read      Reads lines "KIND KEY VERSION BASE64" from standard input. For each line, reads the message, writes it again, and
+ *           prints: BASE64 JSON
+ * errors    Prints a line for each error code: CODE NAME RETRIABLE
+ * </pre>
  *
- *  KIND is request or response, or request_header or response_header with key -1. JSON is what the JsonConverters write, record
- *  data as its size. The fields that a version has, and what they may hold, are taken from the classes' SCHEMAS. */
+ * KIND is request or response. For headers, it is request_header or response_header, and the key is -1. JSON is the output of
+ * the JsonConverters, which contains the size of record data instead of the data. The SCHEMAS of the classes determine which
+ * fields a version has, and which values they can have.
+ */
 public class Oracle {
     static boolean sparse;
     static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -51,7 +60,7 @@ public class Oracle {
             case "drop":
                 int count = args.length > 1 ? Integer.parseInt(args[1]) : 1;
                 for (ApiMessageType api : ApiMessageType.values()) {
-                    if (api.lowestSupportedVersion() > api.highestSupportedVersion(true)) continue;  // a key kept, its messages gone
+                    if (api.lowestSupportedVersion() > api.highestSupportedVersion(true)) continue;  // Kafka keeps the key, but has removed the messages
                     make(args[0], "request", api.apiKey(), api, count);
                     make(args[0], "response", api.apiKey(), api, count);
                 }
@@ -97,7 +106,7 @@ public class Oracle {
                 if (!mode.equals("drop")) {
                     try {
                         head += base64(message, version);
-                    } catch (NullPointerException e) {  // a default null that must not be written
+                    } catch (NullPointerException e) {  // the default value is null, which cannot be written
                         continue;
                     }
                     OUT.println(head + " " + json(message, version));
@@ -149,7 +158,7 @@ public class Oracle {
             if (field.getName().equalsIgnoreCase(name.replace("_", ""))) {
                 field.setAccessible(true);
                 boolean structured = type instanceof Schema || type.isArray() && type.arrayElementType().get() instanceof Schema;
-                boolean records = field.getType().getSimpleName().equals("BaseRecords");  // null by default, also where it must not be
+                boolean records = field.getType().getSimpleName().equals("BaseRecords");  // the default value is null, even if the field is not nullable
                 if (!structured && (random == null || sparse && !records && random.nextInt(8) > 0)) return;
                 boolean nullable = type.isNullable() || type instanceof Schema && field.get(message) == null;
                 field.set(message, nullable && random != null && !(sparse && records) && random.nextInt(4) == 0 ? null : value(type, field.getGenericType(), random, depth));
@@ -185,7 +194,7 @@ public class Oracle {
         if (java == String.class) return text(random);
         if (java == byte[].class) return bytes(random);
         if (java == ByteBuffer.class) return ByteBuffer.wrap(bytes(random));
-        if (java instanceof Class && ((Class<?>) java).getSimpleName().equals("BaseRecords"))  // the class has another package in 3.9 than in 4.3
+        if (java instanceof Class && ((Class<?>) java).getSimpleName().equals("BaseRecords"))  // in 3.9 and 4.3, the class is in different packages
             return Class.forName(((Class<?>) java).getPackageName() + ".MemoryRecords").getMethod("readableRecords", ByteBuffer.class)
                 .invoke(null, ByteBuffer.wrap(bytes(random)));
         throw new IllegalStateException(type + " in " + java);

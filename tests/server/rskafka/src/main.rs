@@ -2,7 +2,7 @@
 //!
 //!     rskafka-client HOST:PORT TOPIC/PARTITION/FIRST/END ...
 //!
-//! Offsets from FIRST to END (exclusive) are read.
+//! The program reads the offsets from FIRST to END (exclusive).
 
 use std::env;
 use std::error::Error;
