@@ -297,8 +297,10 @@ class PartitionCopy:
         The states in the snapshot replace the states of the same producers in the copy.
         """
         self.gaps |= base > self.made.next_offset
-        if self.gaps and (known := self._snapshot(base)):
-            self.state.producers = Producers([*self.state.producers.entries.values(), *known])
+        known = self._snapshot(base) if self.gaps else None
+        entries = self.state.producers.entries
+        if known and any(entries.get(p.producer_id) != p for p in known):
+            self.state.producers = Producers([*entries.values(), *known])
 
     def _index(self, base: int, data: Buffer | None = None) -> None:
         """Write the indexes of a copied segment, and the snapshot of the producers before the segment.

@@ -54,7 +54,7 @@ def contradict(known: Iterable[ProducerEntry], producers: Producers) -> bool:
     """Return whether the entries `known` of a snapshot contradict the state `producers` of the copied batches."""
     for theirs in known:
         own = producers.entries.get(theirs.producer_id)
-        if own is None:
+        if own is None or own == theirs:
             continue
         # A snapshot can contain a newer producer epoch than all batches, because a new epoch need not have a batch.
         if own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:

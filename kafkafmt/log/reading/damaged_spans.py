@@ -52,10 +52,10 @@ class DamageColumns:
 
         If `damaged` is a `DamagedSpans` object, or contains only one, no data is copied.
         """
-        if isinstance(damaged, Joined) and len(damaged.parts) == 1:
-            damaged = damaged.parts[0]
         if isinstance(damaged, DamagedSpans):
             return damaged.columns
+        if isinstance(damaged, Joined) and len(damaged.parts) == 1:
+            return cls.of(damaged.parts[0])
         if isinstance(damaged, Joined) and damaged.parts:
             columns = [vars(cls.of(part)).values() for part in damaged.parts]
             return cls(*map(np.concatenate, zip(*columns, strict=True)))

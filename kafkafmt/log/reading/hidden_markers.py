@@ -21,6 +21,15 @@ WINDOW = 64 << 10
 """Largest number of bytes that are read at once to get the length fields of damaged batches."""
 
 
+def is_harmless(damaged: Sequence[Damage]) -> bool:
+    """Return whether each damaged byte range is exactly one batch that is larger than a marker.
+
+    For a few byte ranges, lists are faster than NumPy.
+    """
+    spans = DamageColumns.of(damaged)
+    return all(spans.whole.tolist()) and min(spans.length.tolist(), default=NO_END) > MARKER_SIZE
+
+
 def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDArray[np.bool_]:
     """Return a mask that is True for each damaged byte range that can contain a transaction marker.
 

@@ -41,6 +41,12 @@ UNKNOWN = MIN_OFFSET
 """Value in `largest_timestamps` for a segment if its largest timestamp has not been looked up yet."""
 
 
+def _ends_with_valid_batch(plan: SegmentPlan) -> bool:
+    """Return whether the batch at the end of the file is valid, and has the highest offset of the segment."""
+    runs = RunColumns.of(plan.extents)
+    return len(runs) > 0 and int(runs.end[-1]) == plan.size
+
+
 def _ignore(_: object) -> None:
     """Do nothing. A query over thousands of partitions needs less memory if all of them share this function."""
 
@@ -171,7 +177,7 @@ class PlannedLog:
                 with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
                     self.stamps[name] = files.stamp(segment.place, view.status)
                     plan = plan_view(segment, view, self.limits, see, scratch)
-                if plan.damaged:
+                if plan.damaged and not _ends_with_valid_batch(plan):
                     self._check_replaced(segment)
                 if plan.size and plan.unreadable and tuple(plan.unreadable[0]) == (0, plan.size):
                     self._check_disk(segment)
@@ -189,7 +195,8 @@ class PlannedLog:
         The log cleaner can merge several small segments into the file of the first one. In this file, the
         batches of the other segments would be reported as damage, because their offsets are not below
         the base offset of the segment that was listed next. If the file of the first segment is missing too,
-        retention has removed both.
+        retention has removed both. The check is not needed if the batch at the end of the file is read,
+        because this batch would belong to the last of the merged segments.
         """
         if segment.next_base is None or segment.base_offset is None:
             return

@@ -31,7 +31,7 @@ from ..format import files
 from ..format.producers import Marker, marker_reader, read_markers
 from .damage_callbacks import EventDamage
 from .events import Events
-from .hidden_markers import HidingPlaces, can_hide_markers
+from .hidden_markers import HidingPlaces, can_hide_markers, is_harmless
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
@@ -135,6 +135,8 @@ class TransactionWalk(EventDamage):
         If a damaged byte range in `events` may contain markers, the outcomes of the transactions that
         are open there become unknown.
         """
+        if is_harmless(events.damaged):  # true for most segments
+            return
         self._places = HidingPlaces(files.joined(self.log.directory.path, events.plan.segment.name), events)
         if len(events.extents):
             self._suspend_before(int(events.extents.columns.first[0]), events.plan.segment.name)

@@ -17,7 +17,7 @@ from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.reading import hidden_markers, part, segment_tables
-from kafkafmt.log.reading.hidden_markers import can_hide_markers
+from kafkafmt.log.reading.hidden_markers import can_hide_markers, is_harmless
 from kafkafmt.log.reading.transaction_walk import TransactionWalk, misses_a_segment, settle
 from kafkafmt.log.reading.transactions import Transactions
 
@@ -158,6 +158,19 @@ def test_stored_sizes_of_damaged_batches_agree_with_their_length_fields(tmp_path
         damaged = log.plan(segment).damaged
         stored, read = (can_hide_markers(segment.path, found) for found in (damaged, list(damaged)))
         assert stored.tolist() == read.tolist()
+
+
+def test_harmless_damage_can_hide_no_markers(tmp_path: Path) -> None:
+    harmless = []
+    for seed in range(10):
+        (folder := tmp_path / str(seed)).mkdir()
+        log = opened_log(write(folder, Random(200 + seed), 60))
+        for segment in log.segments:
+            damaged = log.plan(segment).damaged
+            for some in [damaged, *(damaged[i : i + 1] for i in range(len(damaged)))]:
+                harmless.append(is_harmless(some))
+                assert not (harmless[-1] and can_hide_markers(segment.path, some).any())
+    assert any(harmless)
 
 
 def test_damaged_batches_are_not_read_again_to_get_their_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
