@@ -272,14 +272,18 @@ class Decompressor:
             Another thread is decompressing with this object.
         """
         with self.reserved() as decompress:
-            return decompress(codec, byte_view(payload), arena)
+            result = decompress(codec, byte_view(payload), arena)
+        if isinstance(result, KafkaFormatError):
+            raise result
+        return result
 
     @contextmanager
-    def reserved(self) -> Iterator[Callable[[int, memoryview, Arena], int]]:
+    def reserved(self) -> Iterator[Callable[[int, memoryview, Arena], int | KafkaFormatError]]:
         """Return a function for a `with` block that decompresses many small payloads faster than `decompress`.
 
-        The payloads must be one-dimensional memoryviews of bytes. Other threads cannot use this object
-        during the block. `seconds` is updated at the end of the block.
+        The payloads must be one-dimensional memoryviews of bytes. Errors are returned instead of raised,
+        because there can be many. Other threads cannot use this object during the block. `seconds` is
+        updated at the end of the block.
         """
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("another thread is using this Decompressor or RecordReader")
@@ -290,8 +294,9 @@ class Decompressor:
             self.seconds += perf_counter() - started
             self._busy.release()
 
-    def _decompress(self, codec: int, view: memoryview, arena: Arena) -> int:
+    def _decompress(self, codec: int, view: memoryview, arena: Arena) -> int | KafkaFormatError:
         start = arena.filled
+        failed: KafkaFormatError
         try:
             if codec == CODEC_GZIP:
                 self._gzip(view, arena, start)
@@ -303,16 +308,15 @@ class Decompressor:
                 self._zstd_frames(view, arena, start)
             else:
                 raise UnsupportedError(f"codec {codec} is not supported")
-        except KafkaFormatError:
-            arena.filled = start
-            raise
+            return arena.filled - start
+        except KafkaFormatError as error:
+            failed = error.with_traceback(None)  # a traceback would keep frames in memory
         except MemoryError:
-            arena.filled = start
-            raise TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available") from None
+            failed = TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available")
         except Exception as error:  # Compression packages raise different errors, including plain Exception.
-            arena.filled = start
-            raise StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
-        return arena.filled - start
+            failed = StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}")
+        arena.filled = start
+        return failed
 
     def _room(self, done: int, expected: int) -> int:
         """Return the number of bytes to decompress next. `done` is the number of bytes decompressed so far.
@@ -334,7 +338,8 @@ class Decompressor:
         room = self._room(0, 4 * len(data))
         if len(data) <= SMALL_GZIP and (small := _small_member(data, room)) is not None:
             arena.append(small)
-            self._check(len(small), CODEC_GZIP)
+            if len(small) > self.limit:
+                self._check(len(small), CODEC_GZIP)
             return
         member = zlib.decompressobj(GZIP_WBITS)
         arena.append(member.decompress(data, room))

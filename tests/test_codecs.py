@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import re
 import struct
 import tracemalloc
 import zlib
@@ -152,6 +153,16 @@ def test_every_truncation_is_an_error(codec: int) -> None:
             decompressor.decompress(codec, payload[:cut], arena)
         assert arena.filled == 0
     assert decompressor.decompress(codec, payload, arena) == 3500
+
+
+def test_error_in_reserved_block_is_returned_without_traceback(codec: int) -> None:
+    arena, decompressor = Arena(), Decompressor()
+    with decompressor.reserved() as decompress:
+        error = decompress(codec, memoryview(build.compress(codec, NOISE)[:25]), arena)
+    assert isinstance(error, StructureError)
+    assert (error.__traceback__, arena.filled) == (None, 0)
+    with pytest.raises(StructureError, match=re.escape(error.message)):
+        decompressor.decompress(codec, build.compress(codec, NOISE)[:25], arena)
 
 
 def test_corrupted_data_leaves_the_decompressor_usable(codec: int) -> None:

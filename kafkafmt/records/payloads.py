@@ -157,27 +157,18 @@ class PayloadReader:
                 elif codec == _REFUSED:
                     size = -1
                 else:
-                    try:
-                        if magic < MAGIC_V2 and codec >= CODEC_LZ4:
-                            payload = _legacy_payload(magic, codec, payload)
-                        size = decompress(codec, payload, arena)
-                    except KafkaFormatError as error:
-                        # Each traceback keeps frames in memory. Without `stop_at_errors`, there can be many errors.
-                        errors.append((len(placed), error if stop_at_errors else _without_traceback(error)))
-                        size = -1
+                    result: int | KafkaFormatError
+                    if magic < MAGIC_V2 and codec > CODEC_LZ4:
+                        result = UnsupportedError(f"codec {codec} is not supported in format {magic}")
+                    elif magic == MAGIC_V0 and codec == CODEC_LZ4:
+                        result = decompress(codec, memoryview(with_right_checksum(payload)), arena)
+                    else:
+                        result = decompress(codec, payload, arena)
+                    if isinstance(result, KafkaFormatError):
+                        errors.append((len(placed), result))
+                        result = -1
+                    size = result
                 placed.append(size)
                 if arena.filled >= ARENA_BYTES or (stop_at_errors and errors):
                     break
         return placed, errors
-
-
-def _without_traceback(error: KafkaFormatError) -> KafkaFormatError:
-    """Return a copy of an error that has no traceback and no cause."""
-    return type(error)(error.message, error.position, error.base_offset, error.resume)
-
-
-def _legacy_payload(magic: int, codec: int, payload: memoryview) -> memoryview:
-    """Return the compressed value of a wrapper message in the form that the codec's library accepts."""
-    if codec > CODEC_LZ4:
-        raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
-    return memoryview(with_right_checksum(payload)) if magic == MAGIC_V0 else payload

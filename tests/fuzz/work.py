@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkafmt import codecs
+from kafkafmt.errors import KafkaFormatError
 from kafkafmt.log.format import file_view
 
 
@@ -83,7 +84,7 @@ def counted() -> Iterator[Work]:
         work.read, work.reads = work.read + got, work.reads + 1
         return got
 
-    def counted_decompress(self: Any, codec: int, view: memoryview, arena: Any) -> int:
+    def counted_decompress(self: Any, codec: int, view: memoryview, arena: Any) -> int | KafkaFormatError:
         before = arena.filled
         try:
             return decompress(self, codec, view, arena)
