@@ -107,6 +107,14 @@ cdef inline object untracked(object values):
     return values
 
 
+cdef tuple NO_STATE = (None, None)
+
+
+cdef inline tuple saved_state(entry, first):
+    """Return the previous state of a producer. All new producers share one tuple."""
+    return NO_STATE if entry is None and first is None else untracked((entry, first))
+
+
 cdef int set_entry(const Batch* row, dict entries, dict opened, object producer, entry_type) except -1:
     """Store the state of a producer whose last data batch is `row`."""
     cdef object entry = entries.get(producer), first = opened.get(producer)
@@ -135,7 +143,7 @@ def update_producers(rows, dict markers not None, dict entries not None, dict op
             continue
         producer = row.producer_id
         if saved is not None and producer not in saved:
-            saved[producer] = untracked((entries.get(producer), opened.get(producer)))
+            saved[producer] = saved_state(entries.get(producer), opened.get(producer))
         if row.attributes & CONTROL_BIT:
             at = waiting.pop(producer, None)
             if at is not None:
@@ -161,7 +169,7 @@ def update_producers(rows, dict markers not None, dict entries not None, dict op
             first = opened.get(producer)
             if first is None or first < 0:
                 opened[producer] = row.base_offset
-                heappush(oldest, (row.base_offset, producer))
+                heappush(oldest, untracked((row.base_offset, producer)))
         if i + 1 < n and continues_producer(row, &batches[i + 1]):
             continue  # the next batch replaces the entry
         if producer in entries:
@@ -191,7 +199,8 @@ def end_transactions(rows, dict markers not None, dict spans not None, dict save
             saved[producer] = span
         if not row.attributes & CONTROL_BIT:
             first = row.base_offset if span is None else span[0]
-            spans[producer] = first, (last_offset_object(row) if row.last_offset_delta > 0 else row.base_offset)
+            last = last_offset_object(row) if row.last_offset_delta > 0 else row.base_offset
+            spans[producer] = untracked((first, last))
             continue
         marker = markers.get(row.base_offset)
         if marker is None:
