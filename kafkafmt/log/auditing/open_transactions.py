@@ -12,14 +12,15 @@ does for ``kafka-transactions.sh abort``. Existing batches are not changed.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..format.snapshots import ProducerEntry
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
-from ..reading.rows import field_setters, objects_of
+from ..reading.rows import Rows, field_setters, objects_of
 from .salvaged import Salvaged
 
 
@@ -79,7 +80,54 @@ class OpenTransaction:
 _SETTERS = field_setters(OpenTransaction)
 
 
-def find_open_transactions(log: PartitionLog, damaged: Sequence[Damage], copy: Salvaged) -> list[OpenTransaction]:
+class OpenTransactions(Rows[OpenTransaction]):
+    """The open transactions in the copy of a partition, the oldest first. Each object is created when it is accessed.
+
+    Parameters
+    ----------
+    copy : Salvaged
+        The copy.
+    opened : mapping of int to int
+        First offset of the open transaction of each producer in the source.
+    highest : int
+        Highest offset that may be missing because of damage.
+    hidden : str
+        The cause of each transaction that began at or below `highest` and is not in `opened`.
+    entries : sequence of ProducerEntry, optional
+        Producers of the transactions. By default, all producers with a transaction that is open in the copy.
+    """
+
+    def __init__(
+        self,
+        copy: Salvaged,
+        opened: Mapping[int, int],
+        highest: int,
+        hidden: str,
+        entries: Sequence[ProducerEntry] | None = None,
+    ) -> None:
+        self._copy, self._opened, self._highest, self._hidden = copy, opened, highest, hidden
+        self._entries = copy.open if entries is None else entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _build(self, start: int, stop: int) -> list[OpenTransaction]:
+        copy, entries = self._copy, self._entries[start:stop]
+        producer_ids = [p.producer_id for p in entries]
+        firsts = [p.txn_first_offset for p in entries]
+        causes = [
+            self._hidden if first <= self._highest and self._opened.get(producer_id) != first else "open"
+            for producer_id, first in zip(producer_ids, firsts, strict=True)
+        ]
+        n, epochs, aborted_at = len(entries), [p.epoch for p in entries], map(copy.aborted.get, producer_ids)
+        columns = [copy.topic] * n, [copy.partition] * n, producer_ids, epochs, firsts, causes, list(aborted_at)
+        return objects_of(OpenTransaction, _SETTERS, *columns)
+
+    def _sliced(self, start: int, stop: int) -> OpenTransactions:
+        return OpenTransactions(self._copy, self._opened, self._highest, self._hidden, self._entries[start:stop])
+
+
+def find_open_transactions(log: PartitionLog, damaged: Sequence[Damage], copy: Salvaged) -> Sequence[OpenTransaction]:
     """Return the open transactions in the copy of a partition, the oldest first.
 
     Parameters
@@ -92,17 +140,8 @@ def find_open_transactions(log: PartitionLog, damaged: Sequence[Damage], copy: S
         The copy.
     """
     if not copy.open:
-        return []
+        return ()
     lost = DamageColumns.of(damaged)
     highest = int(lost.last[~lost.empty].max(initial=-1))
     hidden = "dropped" if copy.copied_end < log.next_offset else "damage"
-    opened = log.transactions.open
-    producer_ids = [p.producer_id for p in copy.open]
-    firsts = [p.txn_first_offset for p in copy.open]
-    causes = [
-        hidden if first <= highest and opened.get(producer_id) != first else "open"
-        for producer_id, first in zip(producer_ids, firsts, strict=True)
-    ]
-    n, epochs, aborted_at = len(copy.open), [p.epoch for p in copy.open], map(copy.aborted.get, producer_ids)
-    columns = [log.topic] * n, [log.partition] * n, producer_ids, epochs, firsts, causes, list(aborted_at)
-    return objects_of(OpenTransaction, _SETTERS, *columns)
+    return OpenTransactions(copy, log.transactions.open, highest, hidden)

@@ -61,7 +61,7 @@ class SalvagedPartition:
         Number of segments, number of batches, and total size of the `.log` files in the copy.
     next_offset : int
         Log end offset of the copy.
-    open_transactions : tuple of OpenTransaction
+    open_transactions : sequence of OpenTransaction
         Transactions that have no marker among the copied batches, from the oldest to the newest.
     restored_markers : tuple of int
         Offsets of the lost transaction markers that salvage has written again. The transaction
@@ -81,7 +81,7 @@ class SalvagedPartition:
     batches: int
     bytes: int
     next_offset: int
-    open_transactions: tuple[OpenTransaction, ...] = ()
+    open_transactions: Sequence[OpenTransaction] = ()
     restored_markers: tuple[int, ...] = ()
     sources: tuple[SourceRange, ...] | None = None
     diverged: tuple[SourceRange, ...] = ()
@@ -259,7 +259,7 @@ def salvage(
     total = 2 * sum(s.size for log in logs for s in log.segments)
     filled = Output(target, files.narrowed(0o777, *roots))
 
-    def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, list[OpenTransaction]] | None:
+    def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, Sequence[OpenTransaction]] | None:
         with run.reading(log.directory, is_output_error):
             report = verify_partition(log, progress=run.advance)
             made = salvage_partition(log, report.damaged, filled.work, stop_at_first, bounds, abort_open_transactions)
@@ -317,7 +317,7 @@ def _salvaged(
         batches=made.batches,
         bytes=made.bytes,
         next_offset=made.next_offset,
-        open_transactions=tuple(transactions),
+        open_transactions=transactions,
         restored_markers=tuple(made.restored),
     )
 

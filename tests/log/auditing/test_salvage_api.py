@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import TRANSACTIONAL, simple_batch
 from command import inside
 from golden_cases import case
 from salvaging import NAME, corrupt, data, partition
@@ -54,6 +55,17 @@ def test_report_describes_source_and_copy(source: Path, tmp_path: Path) -> None:
     assert (report.ok, report.exit_code) == (False, 1)
     assert kafkafmt.verify(tmp_path / "out").ok
     assert "b-0" in report._repr_html_()
+
+
+def test_open_transactions_are_a_sequence_that_can_be_sliced(tmp_path: Path) -> None:
+    folder = tmp_path / "logs" / "t-0"
+    folder.mkdir(parents=True)
+    batches = [simple_batch([b"v"], i, flags=TRANSACTIONAL, producer_id=i, producer_epoch=0) for i in range(4)]
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    (partition,) = kafkafmt.salvage(folder, tmp_path / "out").partitions
+    found = partition.open_transactions
+    assert [(t.topic, t.producer_id, t.first_offset, t.cause) for t in found] == [("t", i, i, "open") for i in range(4)]
+    assert (found[1:3], found[-1], found) == (list(found)[1:3], list(found)[3], tuple(found))
 
 
 def test_topics_select_what_is_salvaged(source: Path, tmp_path: Path) -> None:
