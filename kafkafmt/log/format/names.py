@@ -13,7 +13,6 @@ from ...constants import MAX_OFFSET
 
 _MOVED = re.compile(r"(.+)-(delete|stray|future)\Z", re.DOTALL)
 _PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
-_OFFSET = re.compile(r"([0-9]{20})(\.log|\.snapshot|\.txnindex)\Z")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 MAX_PARTITION = 2**31 - 1
 OFFSET_DIGITS = 20
@@ -77,11 +76,11 @@ def file_name(offset: int, suffix: str = ".log") -> str:
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:
-    # This check rejects most names, and is much faster than matching the pattern.
-    if not file_name.endswith(suffix):
+    digits = file_name[:OFFSET_DIGITS]
+    if file_name[OFFSET_DIGITS:] != suffix or not (digits.isascii() and digits.isdigit()):
         return None
-    match = _OFFSET.match(file_name)
-    return int(match[1]) if match and match[2] == suffix and int(match[1]) <= MAX_OFFSET else None
+    offset = int(digits)
+    return offset if offset <= MAX_OFFSET else None
 
 
 def is_topic_name(name: str) -> bool:
