@@ -8,7 +8,7 @@ are also checked, because their offsets show whether the previous or the next se
 from __future__ import annotations
 
 import struct
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -200,13 +200,10 @@ class HeaderWalk:
             raise UnclearHeadersError
         transactional = (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0
         chosen = _that_matter(rows[transactional & (rows["base_offset"] >= self._first_returned)])
-        columns = ("position", "size", "base_offset", "producer_id", "attributes")
-        found = [
-            TransactionalBatch(self.position + position, size, base, producer_id, attributes, checked=True)
-            for position, size, base, producer_id, attributes in zip(
-                *(chosen[name].tolist() for name in columns), strict=True
-            )
-        ]
+        columns = (chosen[name].tolist() for name in ("size", "base_offset", "producer_id", "attributes"))
+        fields = zip((chosen["position"] + self.position).tolist(), *columns, [True] * len(chosen), strict=True)
+        # Calling `TransactionalBatch` takes three times as long.
+        found = list(map(partial(tuple.__new__, TransactionalBatch), fields))
         self.position, self.last = self.position + scan.position, int(lasts[-1])
         self.first = int(rows["base_offset"][0]) if self.first is None else self.first
         if scan.position // scan.count > self._small_batch:

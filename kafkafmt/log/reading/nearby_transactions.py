@@ -25,7 +25,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,13 +48,11 @@ MOST_SNAPSHOTS = 2
 """Maximum number of producer snapshots that are tried until one can be read, starting with the latest."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A transactional batch or control batch, and the segment that contains it."""
+class _Opened(NamedTuple):
+    """A segment that is being read."""
 
     segment: SegmentFile
     view: FileView
-    batch: TransactionalBatch
 
 
 @dataclass
@@ -62,8 +61,8 @@ class _Outcomes:
 
     Attributes
     ----------
-    open : dict of _Found
-        Maps a producer id to the first batch of its open transaction.
+    open : dict of (_Opened, TransactionalBatch)
+        Maps a producer id to the first batch of its open transaction, and the segment of this batch.
     opened_before : dict of int
         Maps a producer id to the first offset of its open transaction, if the transaction began
         before the first added batch.
@@ -74,36 +73,35 @@ class _Outcomes:
     """
 
     reader: RecordReader
-    open: dict[int, _Found] = field(default_factory=dict)
+    open: dict[int, tuple[_Opened, TransactionalBatch]] = field(default_factory=dict)
     opened_before: dict[int, int] = field(default_factory=dict)
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     truncated: bool = False
     _indexed: list[tuple[int, int]] = field(default_factory=list)
     _abort_markers: set[tuple[int, int]] = field(default_factory=set)
 
-    def add(self, found: _Found) -> None:
+    def add(self, opened: _Opened, batch: TransactionalBatch) -> None:
         """Add the next batch. If it is a marker that cannot be read, raise UnclearHeadersError."""
-        batch, producer = found.batch, found.batch.producer_id
+        producer = batch.producer_id
         if not batch.attributes & CONTROL_BIT:
-            if producer not in self.opened_before:
-                self.open.setdefault(producer, found)
+            if producer not in self.opened_before and producer not in self.open:
+                self.open[producer] = opened, batch
             return
-        kind = self._marker(found)
+        kind = self._marker(opened.view, batch)
         if kind in (CONTROL_ABORT, CONTROL_COMMIT):
             first = self.open.pop(producer, None)
             self.opened_before.pop(producer, None)
             if kind == CONTROL_ABORT:
                 self._abort_markers.add((producer, batch.base_offset))
                 if first is not None:
-                    self.aborted.setdefault(producer, []).append((first.batch.base_offset, batch.base_offset))
+                    self.aborted.setdefault(producer, []).append((first[1].base_offset, batch.base_offset))
 
-    def _marker(self, found: _Found) -> int | None:
+    def _marker(self, view: FileView, batch: TransactionalBatch) -> int | None:
         """Read the type of the control record in a control batch."""
-        size = found.batch.size
-        if size > SMALL_BATCH:
+        if batch.size > SMALL_BATCH:
             raise UnclearHeadersError
-        data, table = read_batch(found.view, found.batch.position, size)
-        marker = read_markers(self.reader, data, table).get(found.batch.base_offset)
+        data, table = read_batch(view, batch.position, batch.size)
+        marker = read_markers(self.reader, data, table).get(batch.base_offset)
         if marker is None:
             raise UnclearHeadersError
         return marker.kind
@@ -138,7 +136,7 @@ def _batches(
     outcomes: _Outcomes,
     counts: ReadCounts | None,
     begin: int = 0,
-) -> Iterator[tuple[HeaderWalk, list[_Found]]]:
+) -> Iterator[tuple[HeaderWalk, _Opened, list[TransactionalBatch]]]:
     """Yield the transactional batches and control batches from the offset `begin` on in consecutive segments.
 
     Most data batches that follow another one of the same producer are omitted (see `HeaderWalk.read`).
@@ -154,6 +152,7 @@ def _batches(
             raise UnclearHeadersError
         outcomes.add_index(segment)
         with _counted_view(segment, counts) as view:
+            opened = _Opened(segment, view)
             end = view.size if segment.next_base is None else segment.size
             before = base - 1 if last is None else last
             limit = MAX_OFFSET if segment.next_base is None else segment.next_base - 1
@@ -161,7 +160,7 @@ def _batches(
             while (batches := walk.read()) is not None:
                 if last is not None and walk.first is not None and walk.first > last + 1 and not directory.cleaned:
                     raise UnclearHeadersError
-                yield walk, [_Found(segment, view, batch) for batch in batches]
+                yield walk, opened, batches
         if segment.next_base is None:
             outcomes.truncated = walk.truncated
         elif walk.truncated:
@@ -208,11 +207,11 @@ def outcomes_near(
     low: int | None = None
     high = base
     try:
-        for walk, batches in _batches(directory, segments, position, outcomes, counts):
+        for walk, opened, batches in _batches(directory, segments, position, outcomes, counts):
             low = walk.first if low is None else low
-            for found in batches:
-                if found.batch.attributes & CONTROL_BIT or found.batch.base_offset < end:
-                    outcomes.add(found)
+            for batch in batches:
+                if batch.attributes & CONTROL_BIT or batch.base_offset < end:
+                    outcomes.add(opened, batch)
             if high >= end and not outcomes.open:
                 break
             # The next header can contradict the end offset of a batch, so the offset is trusted only after that header was read.
@@ -365,22 +364,22 @@ def _open_after(
     outcomes = _Outcomes(reader, opened_before=dict(known or {}))
     end = bases[-1]
     try:
-        for walk, batches in _batches(directory, segments, position, outcomes, counts, begin):
-            for found in batches:
-                outcomes.add(found)
+        for walk, opened, batches in _batches(directory, segments, position, outcomes, counts, begin):
+            for batch in batches:
+                outcomes.add(opened, batch)
             end = max(end, walk.last + 1)
-        unchecked = (found for found in outcomes.open.values() if not found.batch.checked)
-        for segment, opened in itertools.groupby(unchecked, attrgetter("segment")):
+        unchecked = ((opened.segment, batch) for opened, batch in outcomes.open.values() if not batch.checked)
+        for segment, group in itertools.groupby(unchecked, itemgetter(0)):
             with _counted_view(segment, counts) as view:
-                for found in opened:
-                    read_batch(view, found.batch.position, found.batch.size)
+                for _, batch in group:
+                    read_batch(view, batch.position, batch.size)
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
     if not outcomes.agrees_with_indexes(begin, end) or (outcomes.truncated and not ends_at(end)):
         return None
     if expected_end is not None and end != expected_end:
         return None
-    began = {producer: found.batch.base_offset for producer, found in outcomes.open.items()}
+    began = {producer: batch.base_offset for producer, (_, batch) in outcomes.open.items()}
     result = Transactions(open=outcomes.opened_before | began)
     result.last_stable_offset = min([*result.open.values(), end])
     return result
