@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from ...records.wrappers import InnerMessages
 from ...types import BatchSummary, BatchTable, Buffer, IntArray
 from .known_wrappers import KnownWrappers, wrappers_of
 from .parts import DELTA_PROBLEM, PROBLEM_CODES, WRAPPER_PROBLEM, Bad, problem_message
@@ -31,31 +33,36 @@ def split_at_wrong_offsets(
         yield table, firsts, None
         return
     wrappers = wrappers_of(table)
-    bads = [(at, _negative_delta(table[at], start)) for at in np.flatnonzero(table["last_offset_delta"] < 0).tolist()]
+    # The `Bad` objects are created one by one, because the caller often stops at the first one.
+    negative = np.flatnonzero(table["last_offset_delta"] < 0).tolist()
+    bads = [(at, partial(_negative_delta, table, at, start)) for at in negative]
     if len(wrappers):
         firsts = firsts.copy()
         inner = known.inner(start, buffer, table[wrappers])
         firsts[wrappers] = inner.first
         wrong = np.flatnonzero((inner.last != table["base_offset"][wrappers]) | (inner.first > inner.last))
         for i, at in zip(wrong.tolist(), wrappers[wrong].tolist(), strict=True):
-            bads.append((at, _contradicted_wrapper(table[at], start, int(inner.last[i]), int(inner.count[i]))))
+            bads.append((at, partial(_contradicted_wrapper, table, at, start, inner, i)))
         bads.sort(key=itemgetter(0))
     begin = 0
     for at, bad in bads:
-        yield table[begin:at], firsts[begin:at], bad
+        yield table[begin:at], firsts[begin:at], bad()
         begin = at + 1
     yield table[begin:], firsts[begin:], None
 
 
-def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
+def _contradicted_wrapper(table: BatchTable, at: int, start: int, inner: InnerMessages, i: int) -> Bad:
     """Describe the damage of a wrapper message whose offset contradicts its inner messages."""
+    row: Any = table[at]
     position, offset = start + int(row["position"]), int(row["base_offset"])
+    message = problem_message(WRAPPER_PROBLEM, offset, int(inner.last[i]))
     end = position + int(row["size"])
-    return Bad(position, end, PROBLEM_CODES[WRAPPER_PROBLEM], problem_message(WRAPPER_PROBLEM, offset, last), count)
+    return Bad(position, end, PROBLEM_CODES[WRAPPER_PROBLEM], message, int(inner.count[i]))
 
 
-def _negative_delta(row: Any, start: int) -> Bad:
+def _negative_delta(table: BatchTable, at: int, start: int) -> Bad:
     """Describe the damage of a batch whose last offset delta is negative."""
+    row: Any = table[at]
     position, first, delta = start + int(row["position"]), int(row["base_offset"]), int(row["last_offset_delta"])
     message = problem_message(DELTA_PROBLEM, first, delta)
     return Bad(position, position + int(row["size"]), PROBLEM_CODES[DELTA_PROBLEM], message)

@@ -118,7 +118,8 @@ class Walker(TableReader):
                     self.search.note(core.summarize_batches(rows))
                 pending.add_scan(rows, self.wrappers.first_offsets(at, self._buffer, rows), spans, at)
                 scanned_to, tried = position, (position, at)
-                if len(rows) == len(self._table) or len(spans) == len(self._spans):
+                # The native scan is repeated only if it has advanced far, because each call has a cost.
+                if 2 * (len(rows) + len(spans)) >= len(self._table) or len(spans) == len(self._spans):
                     continue
             if error is None:
                 again = False
@@ -138,7 +139,11 @@ class Walker(TableReader):
                         if wrong is not None:
                             pending.damage(wrong)
                             position, last = wrong.end, None
-                            damaged = True
+                            again, damaged = not damaged, True
+                            if again:
+                                break  # the native scan is faster if more offsets are wrong
+                    if again:
+                        break
                 if again:
                     continue
                 if error is None:

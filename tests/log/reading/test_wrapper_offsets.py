@@ -16,6 +16,8 @@ from reports import verify_partition
 from selecting import interval
 
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.reading import offset_check
+from kafkafmt.log.reading.parts import Bad
 
 PER_WRAPPER = 4
 
@@ -155,3 +157,19 @@ def test_inner_messages_after_a_lost_header_are_not_delivered(tmp_path: Path, pa
     (folder / f"{0:020}.log").write_bytes(bytes(len(lost) + 60) + damaged[60:] + valid)
     log = PartitionLog(discover([folder]).partitions[0])
     assert [r.offset for r in log.records(on_damage=lambda _: None)] == [16, 17, 18, 19]
+
+
+def test_wrong_offsets_after_the_first_one_are_found_natively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrappers = [wrapper(0, first) for first in range(0, 12_000, PER_WRAPPER)]
+    wrong = [with_offset(w, 4 * i + 1000) if i % 5 == 2 else w for i, w in enumerate(wrappers)]
+    described = []
+
+    def counted(*arguments: Any) -> Bad:
+        described.append(arguments)
+        return describe(*arguments)
+
+    describe = offset_check._contradicted_wrapper
+    monkeypatch.setattr(offset_check, "_contradicted_wrapper", counted)
+    log = open_log(tmp_path, *wrong)
+    assert len(log.plan(log.segments[0]).damaged) == 600
+    assert len(described) <= 3  # the plan walks through the segment three times
