@@ -18,10 +18,7 @@ cdef building_error(RecordBuffer self, int status, object offset, int64_t timest
 
 cdef inline int take_objects(RecordBuffer self, object key, object value, object timestamp, object headers, object offset, bint dry,
                              int64_t* when, int64_t* at) except -1:
-    """Append a record if all its objects have exact types. Python code is never run.
-
-    Return NOT_PLAIN if an object has another type.
-    """
+    """Append a record without running Python code. If this is not possible, return NOT_PLAIN."""
     cdef Field key_field, value_field
     cdef Py_ssize_t count = 0, i
     cdef int overflow = 0

@@ -271,7 +271,7 @@ cdef int judge_candidates(const uint8_t* data, Py_ssize_t size, int64_t origin, 
     cdef bint linked
     while rejected.count < candidates.count:
         candidate = candidates.at[rejected.count] - origin
-        # The window can have moved past the candidate. Five bytes before the candidate are read too.
+        # The window must contain the header of the candidate, and the five bytes before it, which value_end() reads.
         if candidate < 5 or candidate + BATCH_HEADER_SIZE > size:
             return UNDECIDED
         q = data + candidate

@@ -46,7 +46,7 @@ cdef int cuts_off(const uint8_t* data, Py_ssize_t size, int64_t at, int64_t end,
         position = stop - data + length
         if length < MIN_RECORD_SIZE - 1 or position > end - <int64_t>left * MIN_RECORD_SIZE or (left == 0 and position != end):
             return False
-    return True                 # The last record ends where the batch ends, after the end of the file.
+    return True                 # The last record ends exactly at the end of the batch, which is after the end of the file.
 
 
 def is_cut_off(buffer, position, end, file_end):

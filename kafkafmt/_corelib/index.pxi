@@ -96,7 +96,7 @@ def read_index_entries(data, entry_size, base_offset, entries):
 
 
 cdef enum:
-    MOST_DAMAGE = 32            # If there are more damaged byte ranges, unusual entries are not compared with them.
+    MOST_DAMAGE = 32            # With more than this number of damaged byte ranges, index entries are not compared with the damage.
 
 
 def index_entries_agree(offsets, positions, matches, times, time_offsets, time_matches, end, firsts, lasts, starts, lengths):

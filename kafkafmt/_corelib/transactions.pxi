@@ -101,7 +101,7 @@ cdef inline bint continues_producer(const Batch* row, const Batch* following) no
 cdef inline object untracked(object values):
     """Exclude a tuple without references to containers from Python's search for reference cycles, and return it.
 
-    Otherwise, the search takes most of the time if there are a hundred thousand producers.
+    With a hundred thousand producers, the search for reference cycles would take most of the time.
     """
     PyObject_GC_UnTrack(values)
     return values

@@ -315,7 +315,7 @@ def judge_candidates(
     size = len(view)
     for i in range(rejected.count, len(candidates)):
         candidate, rejected.count = candidates[i], i
-        # The window can have moved past the candidate. Five bytes before the candidate are read too.
+        # `view` must contain the header of the candidate, and the five bytes before it, which `value_end` reads.
         if candidate < 5 or candidate + BATCH_HEADER_SIZE > size:
             return UNDECIDED
         if bad.ends_before(view, candidate):

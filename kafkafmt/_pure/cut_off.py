@@ -53,4 +53,4 @@ def is_cut_off(buffer: Buffer, position: int, end: int, file_end: int) -> bool |
         at += length
         if length < MIN_RECORD_SIZE - 1 or at > end - left * MIN_RECORD_SIZE or (not left and at != end):
             return False
-    return True  # The last record ends where the batch ends, after the end of the file.
+    return True  # The last record ends exactly at the end of the batch, which is after the end of the file.

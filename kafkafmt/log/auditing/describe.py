@@ -189,13 +189,13 @@ def describe(
     Raises
     ------
     OSError
-        A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no
-        Kafka log.
+        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
+        contains no Kafka log.
     PartitionNotFoundError
         `topics` or `partitions` are given, and no partition matches. This is a LookupError.
     TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
-        partition and `replicas` is not given.
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
+        contain the same partition and `replicas` is not given.
 
     Notes
     -----

@@ -80,8 +80,8 @@ def diff(
     Raises
     ------
     OSError
-        A path does not exist or cannot be read. `NoLogError`, a subclass, if a path contains no
-        Kafka log.
+        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
+        contains no Kafka log.
     PartitionNotFoundError
         `topics` or `partitions` are given, and no partition matches. This is a LookupError.
     TypeError, ValueError

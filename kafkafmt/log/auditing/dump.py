@@ -122,8 +122,8 @@ def dump(
     Raises
     ------
     OSError
-        A path does not exist or cannot be read. `NoLogError`, a subclass, if there is no file to
-        dump.
+        A path does not exist or cannot be read. The subclass `NoLogError` is raised if there is no
+        file to dump.
     TypeError, ValueError
         An argument is wrong.
 

@@ -221,14 +221,14 @@ def salvage(
     BlockingIOError
         Another process is salvaging into `output`.
     OSError
-        A path cannot be read, or `output` cannot be written. `NoLogError`, a subclass, if a path
-        contains no Kafka log.
+        A path cannot be read, or `output` cannot be written. The subclass `NoLogError` is raised if
+        a path contains no Kafka log.
     PartitionNotFoundError
         `topics` or `partitions` are given, and no partition matches. This is a LookupError.
     TypeError, ValueError
-        An argument is wrong. `OutputPlaceError`, a ValueError, if `output` is inside a path or is
-        not a directory. `DuplicatePartitionError`, a ValueError, if two paths contain the same
-        partition and `replicas` is not given.
+        An argument is wrong. `OutputPlaceError`, a ValueError, is raised if `output` is inside a
+        path or is not a directory. `DuplicatePartitionError`, a ValueError, is raised if two paths
+        contain the same partition and `replicas` is not given.
 
     Notes
     -----

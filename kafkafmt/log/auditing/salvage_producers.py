@@ -28,10 +28,11 @@ class SourceSnapshots:
         self.offsets: list[int] = sorted(o for n in names if (o := snapshot_offset_of(n)) is not None)
 
     def at(self, offset: int, producers: Producers, earlier: bool) -> list[ProducerEntry] | None:
-        """Return the producers in the newest readable snapshot at `offset`, or None if there is no such snapshot.
+        """Return the producers in the snapshot at `offset`, or None if no snapshot can be used.
 
-        A snapshot is skipped if it contradicts the state `producers`, which was computed from the
-        copied batches. If `earlier` is True, snapshots at lower offsets are used too.
+        A snapshot cannot be used if it is unreadable or inconsistent, or if it contradicts the state
+        `producers`, which was computed from the copied batches. If `earlier` is True, the newest usable
+        snapshot at `offset` or a lower offset is used.
         """
         for i in range(bisect_right(self.offsets, offset) - 1, -1, -1):
             at = self.offsets[i]

@@ -187,7 +187,7 @@ class EmbeddedBatches(BatchFinder):
         The damaged batch `bad` can be a wrapper message that contains the messages.
         """
         plain, size, damaged = self.among_plain, end - find.position, find.position - bad.position
-        # If no offset is missing, the damaged bytes are no messages of the log.
+        # If no offset is missing, the damaged bytes do not contain messages of the log.
         missing = int(offsets[0]) > expected
         if self._ends_at(end):
             if size > LONG_CHAIN or (plain and not self._after_inner):

@@ -66,8 +66,7 @@ def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
 def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray | None:
     """Return the indexes of the offset ranges that overlap the offsets [start, end), in offset order.
 
-    The result None means that all offset ranges overlap [start, end), and are already in offset
-    order.
+    Return None if all offset ranges overlap [start, end) and are already in offset order.
     """
     if len(first) <= FEW_ROWS:  # for a few rows, this loop is faster than NumPy
         offsets, ends = first.tolist(), last.tolist()

@@ -130,9 +130,7 @@ class Follower:
     def chunks(self, on_damage: OnDamage | None = None, capacity: int = 16384) -> Iterator[Chunk]:
         """Yield records of accepted batches that have not been delivered yet, decoded as columns."""
         if self.next < self._low:
-            self._tell(
-                f"{self.name}: retention removed {offset_range(self.next, self._low - 1)} before the reader got there"
-            )
+            self._tell(f"{self.name}: retention removed {offset_range(self.next, self._low - 1)} before they were read")
             self.next = self._low
         end = self._end
         if self._selection.committed:

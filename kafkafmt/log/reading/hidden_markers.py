@@ -78,7 +78,9 @@ def _length_fields(view: FileView, positions: IntArray) -> IntArray:
 
 
 class HidingPlaces:
-    """Finds the places in a segment at which damage can contain transaction markers, when `take` is called first.
+    """Finds the places in a segment at which damage can contain transaction markers.
+
+    The places are determined when `take` is called for the first time.
 
     Parameters
     ----------
@@ -95,17 +97,17 @@ class HidingPlaces:
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:
-        """Return two arrays.
+        """The places, as two arrays.
 
-        The first array contains, for each place before valid batches, the first offset of these batches.
-        The second array contains, for each place, the first offset that may be missing. It can have one
-        more item, for damage at the end of the segment.
+        The first array contains the first offset of the valid batches after each place. The second array
+        contains the first offset that may be missing at each place. It has one more item if a place is at
+        the end of the segment, where no valid batches follow.
         """
         damaged, runs = self._events.damaged, self._events.extents.columns
         hides = np.flatnonzero(can_hide_markers(self._path, damaged))
         if not len(hides):
             return hides, hides
-        # For each range of valid batches, the number of items of `hides` before it. The last item is the total number.
+        # `counts[i]`: number of items of `hides` before the valid range `i`. The last item counts all of them.
         counts = np.searchsorted(hides, np.array(self._events.damage_before, np.int64))
         counts_before = np.concatenate(([0], counts[:-1]))
         places = np.flatnonzero(counts > counts_before)

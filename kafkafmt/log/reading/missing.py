@@ -73,9 +73,9 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 def _end(segment: SegmentFile, first_base: int) -> int:
     """Return the end of the offset range that `segment` can contain (exclusive).
 
-    If `segment` was the last segment in an earlier file list, the base offset of the next segment
-    is unknown. Before a broker deletes the last segment, it creates a new segment at the end of the
-    log. Therefore, the result is then `first_base`, the base offset of the first existing segment.
+    This is the base offset of the next segment. If the file list contained no next segment, return
+    `first_base`, the base offset of the first existing segment, because a broker creates a new segment
+    at the end of the log before it deletes the last one.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:

@@ -87,10 +87,9 @@ class Part:
     def _offsets_around(
         self, rows: IntArray, positions: IntArray, ends: IntArray
     ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return three arrays for some batches: the last offset before each batch, and the first offset after it.
+        """Return the last offset before each of some batches, the first offset after it, and a mask.
 
-        The third array is a mask that is False if the offset after the batch is not known. `rows`
-        contains the indexes of the batches in `table`. `positions` and `ends` are file positions.
+        The mask is False if the offset after the batch is not known. `rows` contains the indexes of the batches in `table`. `positions` and `ends` are file positions.
         """
         table, runs = self.table, RunColumns.of(self.plan.extents)
         extents, begins = RunColumns.of(self.group or [self.extent]), np.array(self.group_rows or [0], np.int64)

@@ -89,7 +89,7 @@ def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBoun
     Raises
     ------
     TypeError, ValueError
-        An argument is wrong, or both are given.
+        An argument is wrong, or `offset` and `time` are both given.
     """
     if offset is not None and time is not None:
         raise ValueError(f"{name} and {name}_time cannot both be given")

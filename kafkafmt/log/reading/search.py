@@ -71,7 +71,7 @@ class Search(EmbeddedBatches):
 
         `expected` is the lowest offset that the damaged batch can have.
         """
-        expected = min(expected, MAX_OFFSET)  # the core receives it as a 64-bit number
+        expected = min(expected, MAX_OFFSET)  # a larger number would not fit into the core's int64 argument
         self._lowest = expected
         if self._to and 0 <= position - self._to < FIRST_WINDOW:
             # After two damaged batches, more damage is probable. Therefore, search many bytes at once.
@@ -94,7 +94,7 @@ class Search(EmbeddedBatches):
         return self.size if end < self.size and self._is_found_inside(bad, end, expected) else end, False
 
     def _is_found_inside(self, bad: Head, found: int, expected: int) -> bool:
-        """Return whether the valid batch at the position `found` is inside the damaged batch `bad`, which the file end cuts off."""
+        """Return whether the file ends inside the damaged batch `bad`, so that the valid batch at `found` is in it."""
         if not header_continues(bad.data, expected) or self.size - bad.position > LARGEST_WINDOW:
             return False
         return Head(found, self.head(found)).first_offset != bad.next_offset and bool(self.is_cut_off(bad))

@@ -204,7 +204,7 @@ class TableReader:
         return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
-        """Yield the same tuples as the method `tables`. The buffer is the content of the memory-mapped file."""
+        """Yield the same tuples as the method `tables`, for a memory-mapped file whose content is `data`."""
         self._buffer, self._buffered = data, len(data)
         step, planned_end, end = self.first_read, end, min(end, len(data))
         while position < end:

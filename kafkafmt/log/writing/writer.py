@@ -317,8 +317,8 @@ class LogWriter:
         OSError
             The batches could not be written. Batches that were written before the error stay.
         ValueError
-            The writer is closed. `OffsetOverflowError`, a subclass, if an offset would exceed
-            ``2**63 - 2``.
+            The writer is closed. The subclass `OffsetOverflowError` is raised if an offset would
+            exceed ``2**63 - 2``.
         WrongProcessError
             Another process opened the writer.
 

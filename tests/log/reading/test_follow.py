@@ -188,7 +188,7 @@ def test_follow_survives_retention_before_and_after_its_position(tmp_path: Path)
     p.append(some(4), base=4)
     p.segment(0).unlink()
     assert p.read() == [2, 3, 4, 5]
-    assert p.messages == ["t-0: retention removed offsets 0 to 1 before the reader got there"]
+    assert p.messages == ["t-0: retention removed offsets 0 to 1 before they were read"]
     p.append(some(6), base=6)
     p.segment(2).unlink()
     p.segment(4).unlink()
