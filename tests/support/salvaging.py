@@ -86,9 +86,15 @@ def damage_of(row: dict[str, Any]) -> Damage:
 
 def findings(path: Path) -> list[str]:
     """Verify the only partition in a directory, and return the codes of its damage and findings."""
+    return [x["error"] for x in details(path)]
+
+
+def details(path: Path) -> list[dict[str, Any]]:
+    """Verify the only partition in a directory, and return its damage and findings."""
     (directory,) = discover([path]).partitions
     entry = verify_partition(PartitionLog(directory))
-    return [x["error"] for x in entry["damaged"] + entry["findings"]]
+    found: list[dict[str, Any]] = entry["damaged"] + entry["findings"]
+    return found
 
 
 def salvage_all(source: Path, output: Path, stop_at_first: bool = False) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ results differ if an index is wrong, or if the marker that an index entry refers
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -109,10 +109,14 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Yield the transactions in `ended`. If an entry covers two transactions because a marker is missing, split it."""
+    """Yield the transactions in `ended`. If markers are missing, an item covers several transactions, so it is split.
+
+    `borders` contains the offsets of the missing abort markers. The transactions up to the last of
+    these markers are yielded as one item, with -1 instead of a marker.
+    """
     for e in ended:
-        at = bisect_right(borders, e.first)
-        if 0 <= e.first and at < len(borders) and borders[at] < e.last:
+        at = bisect_left(borders, e.last) - 1
+        if 0 <= e.first and at >= 0 and borders[at] > e.first:
             yield Ended(e.first, borders[at], -1, -1)
             yield Ended(borders[at] + 1, e.last, e.kind, e.marker)
         else:
@@ -143,7 +147,7 @@ def _of_producer(
                 filtered, until = True, max(until, named[at].last)
                 at += 1
             i = bisect_right(firsts, e.last) - 1
-            ours = i >= 0 and e.last <= aborted[i][1]
+            ours = e.marker < 0 or (i >= 0 and e.last <= aborted[i][1])
             if ours and not filtered and e.kind != CONTROL_ABORT:
                 yield Difference(
                     producer_id,

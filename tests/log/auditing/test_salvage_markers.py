@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 from building import split
-from salvaging import NAME, abort, aborted_entries, commit, committed, corrupt, data, findings, partition, salvaged
+from salvaging import (
+    NAME,
+    abort,
+    aborted_entries,
+    commit,
+    committed,
+    corrupt,
+    data,
+    details,
+    findings,
+    partition,
+    salvaged,
+)
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing import salvage_markers
@@ -172,6 +184,17 @@ def test_verify_reports_if_a_broker_would_deliver_other_records(kind: str, tmp_p
     assert "read_committed_differs" in findings(tmp_path / "in")
     (folder / f"{0:020}.txnindex").unlink()
     assert "read_committed_differs" not in findings(tmp_path / "in")
+
+
+def test_verify_reports_no_difference_for_a_lost_marker_between_missing_offsets(tmp_path: Path) -> None:
+    """The abort marker is not at the first missing offset. A broker would drop only offset 4 in addition."""
+    lost = [corrupt(data(1)), corrupt(abort(2)), corrupt(data(3))]
+    folder = partition(tmp_path / "in", data(0, 7), *lost, data(4, 7), commit(5), index=[(7, 0, 2, 3)])
+    (folder / f"{0:020}.index").touch()
+    assert committed(tmp_path / "in") == [4]
+    (found,) = (f["message"] for f in details(tmp_path / "in") if f["error"] == "read_committed_differs")
+    assert found.startswith("at read_committed, offsets 3 to 4 of producer 7: kafkafmt delivers them, but a Kafka")
+    assert "transactions differ" not in found
 
 
 def test_verify_reports_an_aborted_transaction_that_no_index_names(tmp_path: Path) -> None:
