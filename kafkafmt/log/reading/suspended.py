@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import CONTROL_ABORT, NO_MARKER
+from ...constants import CONTROL_ABORT, MAX_OFFSET, NO_MARKER
 from ...types import IntArray
 from ..format import files
 from ..format.packed import segment_name_of
@@ -61,10 +61,11 @@ class Suspended:
             self._causes.append(cause)
             self._starts.append(len(self))
 
-    def doubts(self) -> tuple[Doubts, IntArray]:
-        """Return the transactions, and the kind of the next marker of each transaction's producer.
+    def doubts(self) -> tuple[Doubts, IntArray, IntArray]:
+        """Return the transactions, and the kind and the offset of the next marker of each transaction's producer.
 
-        The transactions are grouped by producer. If no marker follows, the kind is NO_MARKER.
+        The transactions are grouped by producer. If no marker follows, the kind is NO_MARKER, and the
+        offset is MAX_OFFSET.
         """
         rows = np.frombuffer(self._rows, np.int64).reshape(-1, 4)
         cause = np.repeat(np.arange(len(self._starts)), np.diff(self._starts, append=len(rows)))
@@ -72,9 +73,10 @@ class Suspended:
         order = np.argsort(begins[group], kind="stable")
         rows, cause = rows[order], cause[order]
         doubtful = rows[:, 3] == NO_MARKER
-        kinds = np.append(rows[:, 3], NO_MARKER)[_next_in_group(~doubtful, rows[:, 0])]
+        following = _next_in_group(~doubtful, rows[:, 0])[doubtful]
+        kinds, offsets = np.append(rows[:, 3], NO_MARKER)[following], np.append(rows[:, 1], MAX_OFFSET)[following]
         producer_id, first, last, _ = rows[doubtful].T
-        return Doubts(producer_id, first, last, cause[doubtful], self._causes), kinds[doubtful]
+        return Doubts(producer_id, first, last, cause[doubtful], self._causes), kinds, offsets
 
 
 def resolve(
@@ -105,17 +107,19 @@ def resolve(
     index : IndexEntries
         The entries of the transaction indexes of the partition.
     """
-    doubts, next_kinds = suspended.doubts()
+    doubts, next_kinds, _ = suspended.doubts()
     named = list(zip(index.producer_id.tolist(), index.last.tolist(), strict=True))
     marked = {(producer_id, last) for producer_id, spans in found.aborted.items() for _, last in spans}
-    own = _entry_of(doubts, index)
+    own = _entry_of(doubts, index.producer_id, index.last)
     exists = own < len(index)
     listed = exists & (np.append(index.first, 0)[own] <= doubts.first)
     later = np.searchsorted(index.last, doubts.last, "right")
     ended = (_last_markers(doubts, last_markers) > doubts.last) | (_highest_from(index.stable)[later] > doubts.first)
     provable = np.array([_is_provable(cause, directory, index) for cause in doubts.causes], bool)[doubts.cause]
-    unknown = ~listed & ~(ended & provable & marked.issubset(named))
-    confirmed = np.where(np.array([pair in marked for pair in named], bool), index.stable, -1)
+    has_marker = np.array([pair in marked for pair in named], bool)
+    reliable = marked.issubset(named) and not _is_contradicted(index, has_marker, doubts, own)
+    unknown = ~listed & ~(ended & provable & reliable)
+    confirmed = np.where(has_marker, index.stable, -1)
     next_aborts = next_kinds == CONTROL_ABORT
     next_aborts |= (next_kinds == NO_MARKER) & (_highest_from(confirmed)[later] > doubts.first)
     last = np.where(listed, np.minimum(doubts.last, np.append(index.last, 0)[own]), doubts.last)
@@ -138,18 +142,39 @@ def _next_in_group(mask: npt.NDArray[np.bool_], group: IntArray) -> IntArray:
     return np.where(inside, following, len(mask))
 
 
-def _entry_of(doubts: Doubts, index: IndexEntries) -> IntArray:
+def _entry_of(doubts: Doubts, producer_id: IntArray, last: IntArray) -> IntArray:
     """Return the first index entry of each transaction's producer whose marker is not before the transaction.
 
-    The result contains indexes of entries. It contains the number of entries if no entry is found.
+    The arrays `producer_id` and `last` contain the producers and the marker offsets of the entries. The
+    result contains indexes of entries. It contains the number of entries if no entry is found.
     """
     n = len(doubts)
-    producers = np.concatenate((doubts.producer_id, index.producer_id))
-    order = np.lexsort((np.concatenate((doubts.first, index.last)), producers))
+    producers = np.concatenate((doubts.producer_id, producer_id))
+    order = np.lexsort((np.concatenate((doubts.first, last)), producers))
     following = _next_in_group(order >= n, producers[order])
     found = np.empty(len(order), np.int64)
-    found[order] = np.append(order, n + len(index))[following] - n
+    found[order] = np.append(order, n + len(last))[following] - n
     return found[:n]
+
+
+def _is_contradicted(index: IndexEntries, has_marker: npt.NDArray[np.bool_], doubts: Doubts, own: IntArray) -> bool:
+    """Return whether the log contradicts an index entry, so that other entries can be wrong or missing too.
+
+    The log contradicts an entry in these cases:
+
+    - Another batch is at the offset of its abort marker. `has_marker` is True for each entry whose abort
+      marker exists.
+    - A transaction of another producer begins at its first offset.
+    - Its first offset is inside another transaction of its producer. `own` contains the result of `_entry_of`.
+    """
+    if (index.covered & ~has_marker).any():
+        return True
+    first, producer_id = np.append(index.first, -1), np.append(index.producer_id, -1)
+    if ((doubts.first < first[own]) & (first[own] <= doubts.last)).any():
+        return True
+    order = np.argsort(first, kind="stable")
+    at = order[np.minimum(np.searchsorted(first[order], doubts.first), len(order) - 1)]
+    return bool(((first[at] == doubts.first) & (producer_id[at] != doubts.producer_id)).any())
 
 
 def _highest_from(stable: IntArray) -> IntArray:
@@ -168,12 +193,13 @@ def _last_markers(doubts: Doubts, last_markers: Mapping[int, int]) -> IntArray:
 def _is_provable(cause: Cause, directory: PartitionDir, index: IndexEntries) -> bool:
     """Return whether a transaction that is not in the transaction indexes can be committed.
 
-    If the transaction index of the damaged segment cannot be read, or a segment is missing, the list
-    of aborted transactions may be incomplete.
+    The list of aborted transactions may be incomplete if a segment is missing, or if the transaction
+    index of the damaged segment cannot be read or has a corrupted entry.
     """
     file, hidden_by = cause
     path = (directory.path / (segment_name_of(file) or file)).with_suffix(".txnindex")
-    return hidden_by == DAMAGE and path.name not in index.unreadable and files.file_size(path) is not None
+    complete = path.name not in index.unreadable and path.name not in index.corrupted
+    return hidden_by == DAMAGE and complete and files.file_size(path) is not None
 
 
 def _omit(

@@ -7,13 +7,15 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
 from ...types import BatchSummary, BatchTable, IntArray, last_offsets
 from ..format import file_view, files
-from ..format.index_entries import read_transaction_index
-from ..format.names import index_base_of
+from ..format.index_entries import TRANSACTION_ENTRY, read_transaction_index
+from ..format.names import base_offset_of, index_base_of
+from ..format.packed import segment_name_of
 from ..format.producers import Aborted
 from .partition_dir import PartitionDir
 
@@ -27,19 +29,26 @@ class IndexEntries:
     ----------
     producer_id, first, last, stable : array of int64
         The fields of `Aborted` for each entry.
+    covered : array of bool
+        Whether a batch that was passed to `cover` contains the entry's marker offset.
     next_markers : dict of int to int
         Maps a producer id to the marker offset of its first entry that `take` has not removed.
     unreadable : set of str
         Names of transaction index files that cannot be read.
+    corrupted : set of str
+        Names of transaction index files with a corrupted or incomplete entry. These files may lack
+        other entries too.
     """
 
     def __init__(self, directory: PartitionDir) -> None:
         self.unreadable: set[str] = set()
+        self.corrupted: set[str] = set()
         try:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
         tables = [np.empty((4, 0), np.int64)]
+        segments = sorted(base for name in names if (base := base_offset_of(segment_name_of(name) or name)) is not None)
         # The transaction indexes of segments whose `.log` file is missing are also read.
         for name in names:
             base = None if name in directory.ignored else index_base_of(name)
@@ -49,15 +58,19 @@ class IndexEntries:
                 self.unreadable.add(name)
                 continue
             if data:
-                tables.append(_plausible(read_transaction_index(data), base or 0))
-        entries = np.concatenate(tables, axis=1)
-        entries = entries[:, np.argsort(entries[2], kind="stable")]
-        self.producer_id: IntArray = entries[0]
-        self.first: IntArray = entries[1]
-        self.last: IntArray = entries[2]
-        self.stable: IntArray = entries[3]
+                entries = read_transaction_index(data)
+                tables.append(_plausible(entries, base or 0))
+                at = bisect_right(segments, base or 0)
+                if not _is_intact(entries, tables[-1], len(data), segments[at] if at < len(segments) else MAX_OFFSET):
+                    self.corrupted.add(name)
+        columns = np.concatenate(tables, axis=1)
+        columns = columns[:, np.argsort(columns[2], kind="stable")]
+        self.producer_id: IntArray = columns[0]
+        self.first: IntArray = columns[1]
+        self.last: IntArray = columns[2]
+        self.stable: IntArray = columns[3]
         self._lasts: list[int] = self.last.tolist()
-        self._covered = np.zeros(len(self), bool)
+        self.covered: npt.NDArray[np.bool_] = np.zeros(len(self), bool)
         self._waiting: dict[int, deque[int]] = defaultdict(deque)
         """Maps a producer id to the indexes of its entries, in order. `take` removes them."""
         self.next_markers: dict[int, int] = {}
@@ -88,11 +101,11 @@ class IndexEntries:
         low = bisect_left(self._lasts, found.first)
         high = bisect_right(self._lasts, found.last)
         if low < high and found.dense:
-            self._covered[low:high] = True
+            self.covered[low:high] = True
         elif low < high:
             lasts, entries = last_offsets(table), np.array(self._lasts[low:high], np.int64)
             at = np.searchsorted(table["base_offset"], entries, "right") - 1
-            self._covered[low:high] |= (at >= 0) & (lasts[at] >= entries)
+            self.covered[low:high] |= (at >= 0) & (lasts[at] >= entries)
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
         """Remove a producer's index entries with marker offsets below `before`. Yield those whose marker is missing.
@@ -103,13 +116,24 @@ class IndexEntries:
         waiting = self._waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:
             i = waiting.popleft()
-            if not self._covered[i]:
+            if not self.covered[i]:
                 yield Aborted(self.producer_id.item(i), self.first.item(i), self._lasts[i], self.stable.item(i))
         if waiting:
             self.next_markers[producer_id] = self._lasts[waiting[0]]
         else:
             del self._waiting[producer_id]
             self.next_markers.pop(producer_id, None)
+
+
+def _is_intact(entries: np.ndarray, plausible: IntArray, size: int, end: int) -> bool:
+    """Return whether all entries of a file are plausible.
+
+    The marker offsets must increase, because a broker appends an entry when it writes a marker. They must
+    be below `end`, the base offset of the next segment. `size` is the size of the file in bytes.
+    """
+    last = plausible[2]
+    whole = len(entries) * TRANSACTION_ENTRY.itemsize == size and len(last) == len(entries)
+    return whole and bool((last < end).all() and (last[1:] > last[:-1]).all())
 
 
 def _plausible(entries: np.ndarray, base: int) -> IntArray:
@@ -120,4 +144,6 @@ def _plausible(entries: np.ndarray, base: int) -> IntArray:
     first, last = entries["first"], entries["last"]
     plausible = (entries["version"] == 0) & (entries["producer_id"] >= 0) & (first >= 0)
     plausible &= (first < last) & (last < MAX_OFFSET) & (last >= base)
-    return np.array([entries[name][plausible] for name in ("producer_id", "first", "last", "stable")], np.int64)
+    columns = np.array([entries[name][plausible] for name in ("producer_id", "first", "last", "stable")], np.int64)
+    columns[3] = np.minimum(columns[3], columns[2] + 1)  # a higher last stable offset is corrupted
+    return columns

@@ -107,6 +107,32 @@ def test_no_aborted_record_is_delivered_if_any_marker_is_destroyed(tmp_path: Pat
     assert omitted or index == "kept"
 
 
+@pytest.mark.parametrize("byte", range(34))
+def test_no_aborted_record_is_delivered_if_its_marker_and_one_bit_of_its_index_entry_are_lost(
+    byte: int, tmp_path: Path
+) -> None:
+    """The producer commits a transaction before and after the aborted one, and aborts another one at the end."""
+    parts = [
+        sent(0, 1, 1),
+        control_batch(COMMIT, base_offset=1),
+        sent(2, 1, 1),
+        sent(3, 2, 1),
+        mutate(control_batch(ABORT, base_offset=4), 30, b"\xff"),
+        sent(5, 1, 1),
+        control_batch(COMMIT, base_offset=6),
+        control_batch(COMMIT, base_offset=7, producer_id=2),
+    ]
+    later = [sent(8, 1, 1), control_batch(ABORT, base_offset=9)]
+    folder = write(tmp_path, *parts).directory.path
+    (folder / f"{8:020}.log").write_bytes(b"".join(later))
+    (folder / f"{8:020}.txnindex").write_bytes(transaction_index_bytes([(1, 8, 9, 10)]))
+    for bit in range(8):
+        entry = bytearray(transaction_index_bytes([(1, 2, 4, 3)]))
+        entry[byte] ^= 1 << bit
+        (folder / f"{0:020}.txnindex").write_bytes(entry)
+        assert not {2, 8} & set(committed(PartitionLog(discover([folder]).partitions[0])))
+
+
 def write(folder: Path, *batches: bytes) -> PartitionLog:
     path = folder / "t-0"
     path.mkdir(exist_ok=True)
