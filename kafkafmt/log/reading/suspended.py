@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from ...constants import CONTROL_ABORT, MAX_OFFSET, NO_MARKER
 from ...types import IntArray
 from ..format import files
 from ..format.packed import segment_name_of
+from ..format.producers import Aborted
 from .partition_dir import PartitionDir
 from .transaction_index import IndexEntries
 from .transactions import DAMAGE, Cause, Doubts, Transactions
@@ -107,7 +108,7 @@ def resolve(
     index : IndexEntries
         The entries of the transaction indexes of the partition.
     """
-    doubts, next_kinds, _ = suspended.doubts()
+    doubts, next_kinds, next_offsets = suspended.doubts()
     named = list(zip(index.producer_id.tolist(), index.last.tolist(), strict=True))
     marked = {(producer_id, last) for producer_id, spans in found.aborted.items() for _, last in spans}
     own = _entry_of(doubts, index.producer_id, index.last)
@@ -127,6 +128,7 @@ def resolve(
     # If a transaction was divided by damage, its parts have the same entry.
     entries, places = np.unique(own[listed], return_index=True)
     found.unmarked += index.at(entries[np.argsort(places)])
+    next_aborts |= _lost_abort_markers(doubts, found.unmarked) < next_offsets
     found.doubts = found.doubts.joined(doubts.at(unknown))
     found.committed_unmarked = found.committed_unmarked.joined(doubts.at(~listed & ~unknown & next_aborts))
 
@@ -175,6 +177,17 @@ def _is_contradicted(index: IndexEntries, has_marker: npt.NDArray[np.bool_], dou
     order = np.argsort(first, kind="stable")
     at = order[np.minimum(np.searchsorted(first[order], doubts.first), len(order) - 1)]
     return bool(((first[at] == doubts.first) & (producer_id[at] != doubts.producer_id)).any())
+
+
+def _lost_abort_markers(doubts: Doubts, unmarked: Sequence[Aborted]) -> IntArray:
+    """Return the offset of the next lost abort marker of each transaction's producer, or MAX_OFFSET.
+
+    `unmarked` contains the index entries whose abort markers are lost.
+    """
+    producer_id = np.array([entry.producer_id for entry in unmarked], np.int64)
+    last = np.array([entry.last for entry in unmarked], np.int64)
+    offsets: IntArray = np.append(last, MAX_OFFSET)[_entry_of(doubts, producer_id, last)]
+    return offsets
 
 
 def _highest_from(stable: IntArray) -> IntArray:

@@ -230,6 +230,15 @@ COMMITTED: dict[str, tuple[list[bytes], list[tuple[int, int, int, int]], list[in
     "abort": ([data(2, 7), abort(3)], [(7, 2, 3, 4)], [0], [1]),
     "abort of another producer": ([data(2, 8), abort(3, 8), data(4)], [(8, 2, 3, 4)], [0, 4], [1]),
     "commit": ([data(2, 7), commit(3)], [], [0, 2], []),
+    "lost abort": ([data(2, 7), corrupt(abort(3)), data(4)], [(7, 2, 3, 4)], [0, 4], [1, 3]),
+    "lost abort and commit": (
+        [data(2, 7), corrupt(abort(3)), data(4, 7), commit(5)],
+        [(7, 2, 3, 4)],
+        [0, 4],
+        [1, 3],
+    ),
+    "lost abort without damage": ([data(2, 7), data(4, 7), commit(5)], [(7, 2, 3, 4)], [0, 4], [1, 3]),
+    "commit and lost abort": ([data(2, 7), commit(3), data(4, 7), corrupt(abort(5))], [(7, 4, 5, 6)], [0, 2], [5]),
 }
 """For each kind of marker after the lost commit marker: the batches after it, the entries of the
 transaction index, the committed offsets, and the offsets of the restored markers.
