@@ -14,6 +14,33 @@ cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
     return not p[LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - min_length(p[MAGIC_AT])
 
 
+cdef int64_t end_by_crc(Damage* bad, const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, Py_ssize_t i,
+                        int64_t scanned_to, int64_t file_end) noexcept nogil:
+    """Return the end of the damaged batch if its CRC matches there, and this end is after the candidate `i`.
+
+    The starts of later candidates and the end of the file are tested. Return 0 if the CRC matches
+    nowhere, or -1 if the bytes in memory are not sufficient.
+    """
+    cdef int64_t reach = min(candidates.at[i] + LATER_REACH, file_end), at
+    cdef Py_ssize_t k
+    for k in range(i + 1, i + 1 + LATER_FINDS):
+        if k < candidates.count and candidates.at[k] < reach:
+            at = candidates.at[k]
+        elif scanned_to < reach and k >= candidates.count:
+            return -1
+        elif reach < file_end:
+            return 0
+        else:
+            at = file_end
+        if at - origin > size:
+            return -1
+        if ends_before(bad, data, origin, at):
+            return at
+        if at == file_end:
+            return 0
+    return 0
+
+
 cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t position, int64_t scanned_to,
                          int64_t file_end, int64_t zero_tail, int64_t expected, int among_plain, bint* own) noexcept nogil:
     """Return the first result of `resume_after`, or -1 instead of None. Store the second result in `own`.
@@ -63,22 +90,17 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
     if outcome == OWN_END:
         own[0] = True
         return candidate
+    if in_reach(bad.first_offset, expected):
+        at = end_by_crc(&bad, data, size, origin, candidates, i, scanned_to, file_end)
+        own[0] = at > 0
+        if at != 0:
+            return at
     if int64_at(data + candidate - origin) == bad.next_offset:
         return candidate
     at = position - origin
     if file_end < bad.end < INT64_MAX and file_end - position <= LATER_REACH and cuts_off(data, size, at, bad.end - origin, file_end - origin):
         return -1
-    n = 0
-    for k in range(i + 1, candidates.count):
-        if n == LATER_FINDS or candidates.at[k] >= candidate + LATER_REACH:
-            return candidate
-        n += 1
-        at = candidates.at[k] - origin
-        if at + BATCH_HEADER_SIZE > size:
-            return -1
-        if int64_at(data + at) == bad.next_offset:
-            return -1
-    return candidate if n == LATER_FINDS or scanned_to >= min(candidate + LATER_REACH, file_end) else -1
+    return candidate
 
 
 def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tail, expected, among_plain):

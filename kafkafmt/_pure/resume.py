@@ -18,7 +18,7 @@ from .candidates import (
     judge_candidates,
 )
 from .cut_off import is_cut_off
-from .plausible import batch_end, continues_log, may_follow
+from .plausible import batch_end, continues_log, in_reach, may_follow
 from .varint import view_of
 
 
@@ -77,11 +77,15 @@ def _resume_after(
         return candidates[i], True
     if outcome != ACCEPTED:
         return None
+    if in_reach(view, bad, expected):
+        at = _end_by_crc(view, candidates, i, scanned_to, file_end, damage)
+        if at != 0:
+            return (at, True) if at > 0 else None
     if INT64.unpack_from(view, candidates[i])[0] == damage.next_offset:
         return candidates[i], False
     if end is not None and file_end - bad <= LATER_REACH and is_cut_off(view, bad, end, file_end) is not False:
         return None
-    return _unless_later(view, candidates, i, scanned_to, file_end, damage.next_offset)
+    return candidates[i], False
 
 
 def reject_candidates(
@@ -132,14 +136,23 @@ def _by_length(view: memoryview, inside: list[int], end: int, valid: bool, damag
     return end, damage.ends_before(view, end)
 
 
-def _unless_later(
-    view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
-) -> tuple[int, bool] | None:
-    """Accept candidate `i`, unless a later candidate may be the batch with the offset `next_offset`."""
-    reach = candidates[i] + LATER_REACH
-    later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
-    if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):
-        return None
-    # If True, another valid batch was found more than LATER_REACH bytes after `candidates[i]`.
-    beyond = len(candidates) > i + 1 + len(later)
-    return (candidates[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None
+def _end_by_crc(view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, damage: Damage) -> int:
+    """Return the end of the damaged batch if its CRC matches there, and this end is after candidate `i`.
+
+    The starts of later candidates and the end of the file are tested. Return 0 if the CRC matches
+    nowhere, or -1 if the bytes in memory are not sufficient.
+    """
+    reach = min(candidates[i] + LATER_REACH, file_end)
+    ends = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
+    # If False, another valid batch was found more than LATER_REACH bytes after `candidates[i]`.
+    complete = len(candidates) == i + 1 + len(ends)
+    if len(ends) < LATER_FINDS and complete and scanned_to < reach:
+        ends.append(-1)  # these bytes were not searched completely
+    elif len(ends) < LATER_FINDS and reach == file_end:
+        ends.append(file_end)
+    for end in ends:
+        if not 0 <= end <= len(view):
+            return -1
+        if damage.ends_before(view, end):
+            return end
+    return 0

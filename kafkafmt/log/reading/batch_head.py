@@ -92,6 +92,11 @@ def whole_varint(raw: bytes) -> int | None:
     return value if end == len(raw) else None
 
 
+def offset_in_reach(offset: int, expected: int) -> bool:
+    """Return whether an offset is between `expected` and `expected` + MAX_RELATIVE_OFFSET, so that one segment can contain both."""
+    return 0 <= offset - expected <= MAX_RELATIVE_OFFSET
+
+
 def header_continues(head: bytes, expected: int) -> bool:
     """Return whether the bytes `head` can be the header of the next batch of a log.
 

@@ -2,8 +2,9 @@
 
 There are four candidates for this position. The first candidate that meets its condition is used.
 
-1. The start of a valid batch, if the CRC of the damaged batch matches up to there. In this case,
-   only the length field of the damaged batch is wrong. The CRC does not cover this field.
+1. The start of a valid batch or the end of the file, if the CRC of the damaged batch matches up to
+   there. In this case, only the length field of the damaged batch is wrong. The CRC does not cover
+   this field.
 2. The end of the damaged batch according to its length field. It must be followed by a plausible
    header, by zeros up to the end of the file, or by the end of the file. It must not be inside a
    valid batch.
@@ -31,7 +32,7 @@ from ...records.batches import iter_batches
 from ...types import SearchWindow
 from ..format.file_view import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, OwnCrc
-from .batch_head import Head, header_continues, header_stands
+from .batch_head import Head, header_continues, header_stands, offset_in_reach
 from .embedded import LONG_CHAIN, EmbeddedBatches
 
 OWN_CRC_FINDS = 64
@@ -40,7 +41,7 @@ length field is trusted.
 """
 LATER_FINDS = 16
 """Maximum number of possible end positions after the first confirmed batch at which the CRC of a
-damaged batch is tested.
+damaged batch is tested. One of them can be the end of the file.
 """
 SPANNING_FINDS = 256
 """Maximum number of valid batches before a position that are checked to find out whether the
@@ -177,7 +178,7 @@ class Search(EmbeddedBatches):
                 below = find.first_offset < expected and (find.plain_message or bad.continues(expected))
                 covered = find.end if below else self._unconfirmed_end(find, bad, expected)
                 if not covered:
-                    return self._end_by_crc(bad, own, find)
+                    return self._end_by_crc(bad, own, find, expected)
         return self.view.size
 
     def _rejected_in_window(self, bad: Head, own: OwnCrc, expected: int, at: int, covered: int) -> tuple[int, int]:
@@ -195,19 +196,21 @@ class Search(EmbeddedBatches):
         undecided, covered, self._after_inner, own.at, own.crc = state.tolist()
         return undecided, covered
 
-    def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
+    def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head, expected: int) -> int:
         """Return the position of the valid batch that directly follows the damaged batch.
 
-        Usually, the result is the position of the valid batch `find`. If `find` does not have the
-        next offset after the damaged batch, later valid batches are also checked. A later batch is
-        the result if it has this next offset, and the bytes before it match the CRC of the damaged
-        batch.
+        Usually, the result is the position of the valid batch `find`. If only the length field of the
+        damaged batch is wrong, `find` can be part of a value. Therefore, the CRC of the damaged batch is
+        also tested at the starts of later valid batches, and at the end of the file. If it matches there,
+        the result is that position. The CRC is not tested if the header of the damaged batch is
+        destroyed.
         """
-        if find.first_offset == bad.next_offset:
+        if not offset_in_reach(bad.first_offset, expected):
             return find.position
         reach = min(find.position + LARGEST_WINDOW, self.size)
-        for at in itertools.islice(self.find(find.position + 1, reach), LATER_FINDS):
-            if int.from_bytes(self._bytes(at, LENGTH_AT), "big") == bad.next_offset and own.matches(at):
+        ends = itertools.chain(self._later(find.position + 1, reach), [self.size] if reach == self.size else [])
+        for at in itertools.islice(ends, LATER_FINDS):
+            if own.matches(at):
                 return at
         return find.position
 

@@ -104,3 +104,23 @@ def test_batches_after_two_damaged_neighbours_are_delivered(magic: int, tmp_path
         parts[i] = without_length_and_crc(magic, outer(magic, i, embedded(magic, 2)))
     offsets, _ = read(tmp_path / "t-0", b"".join(parts))
     assert offsets == [0, 1, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("inner", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("first", [3, 4, FOREIGN])
+@pytest.mark.parametrize("gap", [0, 7])
+@pytest.mark.parametrize("length", [7, 300, 1 << 30])
+@pytest.mark.parametrize("last", [False, True])
+def test_embedded_batches_are_damage_if_only_the_length_is_corrupted(
+    magic: int, inner: int, count: int, first: int, gap: int, length: int, last: bool, tmp_path: Path
+) -> None:
+    """The CRC of the damaged batch shows where it ends, also at the end of the file."""
+    parts = [outer(magic, i, b"value %d" % i) for i in range(2)]
+    value = b"".join(outer(inner, first + gap + i, b"embedded %d" % i) for i in range(count))
+    parts.append(mutate(outer(magic, 2 + gap, b"some bytes before" + value), 8, struct.pack(">i", length)))
+    following = [] if last else [outer(magic, 3 + 2 * gap + i, b"value") for i in range(2)]
+    offsets, damaged = read(tmp_path / "t-0", b"".join(parts + following))
+    assert offsets == [0, 1] + [3 + 2 * gap + i for i in range(len(following))]
+    assert damaged == [(len(parts[0] + parts[1]), len(parts[2]))]
