@@ -118,7 +118,7 @@ def resolve(
     ended = (_last_markers(doubts, last_markers) > doubts.last) | (_highest_from(index.stable)[later] > doubts.first)
     provable = np.array([_is_provable(cause, directory, index) for cause in doubts.causes], bool)[doubts.cause]
     has_marker = np.array([pair in marked for pair in named], bool)
-    reliable = marked.issubset(named) and not _is_contradicted(index, has_marker, doubts, own)
+    reliable = marked.issubset(named) and not _is_contradicted(index, doubts, own)
     unknown = ~listed & ~(ended & provable & reliable)
     confirmed = np.where(has_marker, index.stable, -1)
     next_aborts = next_kinds == CONTROL_ABORT
@@ -159,17 +159,16 @@ def _entry_of(doubts: Doubts, producer_id: IntArray, last: IntArray) -> IntArray
     return found[:n]
 
 
-def _is_contradicted(index: IndexEntries, has_marker: npt.NDArray[np.bool_], doubts: Doubts, own: IntArray) -> bool:
+def _is_contradicted(index: IndexEntries, doubts: Doubts, own: IntArray) -> bool:
     """Return whether the log contradicts an index entry, so that other entries can be wrong or missing too.
 
     The log contradicts an entry in these cases:
 
-    - Another batch is at the offset of its abort marker. `has_marker` is True for each entry whose abort
-      marker exists.
+    - Another batch is at the offset of its abort marker.
     - A transaction of another producer begins at its first offset.
     - Its first offset is inside another transaction of its producer. `own` contains the result of `_entry_of`.
     """
-    if (index.covered & ~has_marker).any():
+    if index.contradicted:
         return True
     first, producer_id = np.append(index.first, -1), np.append(index.producer_id, -1)
     if ((doubts.first < first[own]) & (first[own] <= doubts.last)).any():

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from ...constants import MAX_OFFSET
+from ...constants import CONTROL_ABORT, CONTROL_BIT, MAX_OFFSET
 from ...errors import StructureError
 from ...types import BatchSummary, BatchTable, IntArray, last_offsets
 from ..format import file_view, files
 from ..format.index_entries import TRANSACTION_ENTRY, read_transaction_index
 from ..format.names import base_offset_of, index_base_of
 from ..format.packed import segment_name_of
-from ..format.producers import Aborted
+from ..format.producers import Aborted, Marker
 from .partition_dir import PartitionDir
 
 
@@ -29,8 +28,8 @@ class IndexEntries:
     ----------
     producer_id, first, last, stable : array of int64
         The fields of `Aborted` for each entry.
-    covered : array of bool
-        Whether a batch that was passed to `cover` contains the entry's marker offset.
+    contradicted : bool
+        Whether a batch that was passed to `cover` is at the marker offset of an entry, but is no abort marker.
     next_markers : dict of int to int
         Maps a producer id to the marker offset of its first entry that `take` has not removed.
     unreadable : set of str
@@ -70,7 +69,8 @@ class IndexEntries:
         self.last: IntArray = columns[2]
         self.stable: IntArray = columns[3]
         self._lasts: list[int] = self.last.tolist()
-        self.covered: npt.NDArray[np.bool_] = np.zeros(len(self), bool)
+        self._covered = np.zeros(len(self), bool)
+        self.contradicted: bool = False
         self._waiting: dict[int, deque[int]] = defaultdict(deque)
         """Maps a producer id to the indexes of its entries, in order. `take` removes them."""
         self.next_markers: dict[int, int] = {}
@@ -91,21 +91,30 @@ class IndexEntries:
         """All entries. Each access creates a new list."""
         return self.at(slice(None))
 
-    def cover(self, table: BatchTable, found: BatchSummary) -> None:
+    def cover(self, table: BatchTable, found: BatchSummary, markers: Mapping[int, Marker]) -> None:
         """Mark all index entries whose marker offset is within the offset range of a batch in `table`.
 
-        `take` does not yield marked entries. `found` is a summary of the table.
+        `take` does not yield marked entries. `found` is a summary of the table, and `markers` maps the offset
+        of each control batch to its marker.
         """
         if not self._lasts or not len(table):
             return
         low = bisect_left(self._lasts, found.first)
         high = bisect_right(self._lasts, found.last)
-        if low < high and found.dense:
-            self.covered[low:high] = True
-        elif low < high:
+        if low == high:
+            return
+        covered = np.ones(high - low, bool)
+        if not found.dense:
             lasts, entries = last_offsets(table), np.array(self._lasts[low:high], np.int64)
             at = np.searchsorted(table["base_offset"], entries, "right") - 1
-            self.covered[low:high] |= (at >= 0) & (lasts[at] >= entries)
+            covered = (at >= 0) & (lasts[at] >= entries)
+        self._covered[low:high] |= covered
+        for i in (np.flatnonzero(covered) + low).tolist():
+            if self.contradicted:
+                break
+            marker = markers.get(self._lasts[i])
+            if marker is None or marker.kind != CONTROL_ABORT:
+                self.contradicted = marker is not None or not _is_control(table, self._lasts[i])
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
         """Remove a producer's index entries with marker offsets below `before`. Yield those whose marker is missing.
@@ -116,13 +125,19 @@ class IndexEntries:
         waiting = self._waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:
             i = waiting.popleft()
-            if not self.covered[i]:
+            if not self._covered[i]:
                 yield Aborted(self.producer_id.item(i), self.first.item(i), self._lasts[i], self.stable.item(i))
         if waiting:
             self.next_markers[producer_id] = self._lasts[waiting[0]]
         else:
             del self._waiting[producer_id]
             self.next_markers.pop(producer_id, None)
+
+
+def _is_control(table: BatchTable, offset: int) -> bool:
+    """Return whether the batch that contains `offset` is a control batch. Compaction can remove its marker."""
+    at = int(np.searchsorted(table["base_offset"], offset, "right")) - 1
+    return bool(table["attributes"][at] & CONTROL_BIT)
 
 
 def _is_intact(entries: np.ndarray, plausible: IntArray, size: int, end: int) -> bool:

@@ -186,7 +186,7 @@ class TransactionWalk(EventDamage):
             if not attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
                 return
             self.entries = IndexEntries(self.log.directory)
-        self.entries.cover(table, found)
+        self.entries.cover(table, found, markers)
         places = NO_PLACES
         if self._places is not None and len(table) and (self.found.open or attributes & TRANSACTIONAL_BIT):
             bases = table["base_offset"]

@@ -238,6 +238,7 @@ COMMITTED: dict[str, tuple[list[bytes], list[tuple[int, int, int, int]], list[in
         [1, 3],
     ),
     "lost abort without damage": ([data(2, 7), data(4, 7), commit(5)], [(7, 2, 3, 4)], [0, 4], [1, 3]),
+    "abort of lost records": ([corrupt(data(2, 7)), abort(3), data(4)], [(7, 2, 3, 4)], [0, 4], [1]),
     "commit and lost abort": ([data(2, 7), commit(3), data(4, 7), corrupt(abort(5))], [(7, 4, 5, 6)], [0, 2], [5]),
 }
 """For each kind of marker after the lost commit marker: the batches after it, the entries of the
