@@ -50,6 +50,7 @@ cdef struct Damage:             # The damaged batch at the start of a search. Al
     int64_t next_offset
     int64_t end                 # End according to the length field, or INT64_MAX if this field is implausible.
     bint continues              # The header is consistent, and its offset is the expected one.
+    bint trusted                # The offset range of the header is trusted, see EmbeddedBatches._covered_end.
     bint magic_v2
     bint plain
     bint wrapper
@@ -232,11 +233,13 @@ cdef Damage damage_at(const uint8_t* p, int64_t position, int64_t expected) noex
         bad.end = position + ENTRY_OVERHEAD + <int64_t>int32_at(p + LENGTH_AT)
     bad.magic_v2 = p[MAGIC_AT] == MAGIC_V2
     # Zeros look like the header of a message of format 0.
-    bad.continues = bad.first_offset == expected and (
+    bad.trusted = in_reach(bad.first_offset, expected) and (
         header_is_dense(p) if bad.magic_v2 else legacy and (int32_at(p + LENGTH_AT) != 0 or int32_at(p + LEGACY_CRC_AT) != 0))
+    bad.continues = bad.trusted and bad.first_offset == expected
     # A header of zeros has the magic and the codec of an uncompressed message, but its length is impossible.
     bad.plain = possible and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     bad.wrapper = possible and 0 < p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
+    bad.trusted = bad.continues or (bad.trusted and not bad.wrapper)
     bad.kind = KIND_CRC32 if legacy else KIND_CRC32C
     bad.stored = <uint32_t>int32_at(p + (LEGACY_CRC_AT if legacy else CRC_AT))
     bad.crc, bad.summed = 0, position + (MAGIC_AT if legacy else CRC_START)
@@ -290,7 +293,7 @@ cdef int judge_candidates(const uint8_t* data, Py_ssize_t size, int64_t origin, 
             rejected.covered = at + origin
             rejected.count += 1
             continue
-        if bad.continues and expected <= int64_at(q) < bad.next_offset:
+        if bad.trusted and bad.first_offset <= int64_at(q) < bad.next_offset:
             return UNDECIDED
         if (q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and int64_at(q) <= MANY_MESSAGES
                 and not (bad.continues and (bad.plain or bad.magic_v2))):

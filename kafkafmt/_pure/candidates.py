@@ -77,6 +77,8 @@ class Damage:
         End of the batch according to its length field. None if this field is implausible.
     continues : bool
         Whether the header is consistent, and its offset is `expected`.
+    trusted : bool
+        Whether the offset range of the header is trusted, see ``EmbeddedBatches._covered_end``.
     summed, crc : int
         A position, and the CRC of the batch's bytes up to this position.
     """
@@ -99,6 +101,7 @@ class Damage:
         possible = legacy and length >= MIN_LENGTHS[self.magic]
         self.plain: bool = possible and is_plain(view, at)
         self.wrapper: bool = possible and 0 < view[at + LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
+        self.trusted: bool = self.continues or (dense and not self.wrapper and in_reach(view, at, expected))
         self._update = crc32 if legacy else crc32c
         (self._stored,) = UINT32.unpack_from(view, at + (LEGACY_CRC_AT if legacy else CRC_AT))
         self.summed, self.crc = position + (MAGIC_AT if legacy else CRC_START), 0
@@ -333,7 +336,7 @@ def judge_candidates(
         if value:
             rejected.covered = value
             continue
-        if bad.continues and expected <= first < bad.next_offset:
+        if bad.trusted and bad.first_offset <= first < bad.next_offset:
             return UNDECIDED
         trusted = first > MANY_MESSAGES or (bad.continues and (bad.plain or bad.magic == MAGIC_V2))
         if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and not trusted:

@@ -18,7 +18,7 @@ from ...constants import CODEC_MASK, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_V1, MAGIC_
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, IntArray, last_offset
 from ..format.file_view import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder
-from .batch_head import Head, header_continues, whole_varint
+from .batch_head import Head, header_continues, offset_in_reach, whole_varint
 
 CHAIN_ROWS = 1 << 14
 LONG_CHAIN = 1 << 16
@@ -114,10 +114,11 @@ class EmbeddedBatches(BatchFinder):
 
         The header of the damaged batch contains an offset range. No batch after the damaged batch
         can have an offset in this range. Therefore, a valid batch with such an offset is inside the
-        damaged batch. The header is trusted only if its first offset is `expected` and its fields
-        are consistent.
+        damaged batch. The header is trusted only if its fields are consistent, and one segment can
+        contain its first offset and `expected`. In a compacted log, offsets can be missing before it.
         """
-        if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
+        trusted = bad.dense and offset_in_reach(bad.first_offset, expected)
+        if trusted and bad.first_offset <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
             following = self._chain["base_offset"][: self._chained] >= bad.next_offset
             if (

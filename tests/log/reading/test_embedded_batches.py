@@ -124,3 +124,19 @@ def test_embedded_batches_are_damage_if_only_the_length_is_corrupted(
     offsets, damaged = read(tmp_path / "t-0", b"".join(parts + following))
     assert offsets == [0, 1] + [3 + 2 * gap + i for i in range(len(following))]
     assert damaged == [(len(parts[0] + parts[1]), len(parts[2]))]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("inner", [0, 1, 2])
+@pytest.mark.parametrize("gap", [0, 7])
+def test_embedded_batch_with_the_offset_of_the_damaged_batch_is_damage(
+    magic: int, inner: int, gap: int, tmp_path: Path
+) -> None:
+    """In a compacted log, offsets are missing before the damaged batch."""
+    parts = [outer(magic, i, b"value %d" % i) for i in range(2)]
+    value = b"".join(outer(inner, 2 + gap + i, b"embedded %d" % i) for i in range(2))
+    parts.append(without_length_and_crc(magic, outer(magic, 2 + gap, b"some bytes before" + value + b"after")))
+    following = [outer(magic, 5 + 2 * gap + i, b"value") for i in range(2)]
+    offsets, damaged = read(tmp_path / "t-0", b"".join(parts + following))
+    assert offsets == [0, 1, 5 + 2 * gap, 6 + 2 * gap]
+    assert damaged == [(len(parts[0] + parts[1]), len(parts[2]))]
