@@ -65,15 +65,19 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     - Its base offset is so far above the last offset of the previous range that one segment cannot
       contain both offsets. A broker would have written the batch to a new segment.
 
+    Previous ranges with offsets below `lower` are ignored, because their base offsets are wrong.
+
     If `lower` is 0, the file can be an excerpt of a segment, so its first batch can have any base
     offset. Therefore, the mask is always False for the first range of batches.
     """
     runs = parts.runs
-    before = np.concatenate(([lower - 1], runs.last))[: len(runs)]
+    possible = np.where(runs.last >= lower, np.arange(len(runs)), -1)
+    previous = np.maximum.accumulate(np.concatenate(([-1], possible)))[: len(runs)]
+    before = np.where(previous < 0, lower - 1, runs.last[previous])
     distance = runs.first.view(np.uint64) - before.view(np.uint64)  # the difference can overflow int64
     far = (runs.first > before) & (distance > MAX_RELATIVE_OFFSET + 1)
     if not lower:
-        far[:1] = False
+        far[previous < 0] = False
     if not far.any():  # usually, no difference is this large
         return far
     unsure = parts.after_bad()

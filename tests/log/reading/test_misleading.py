@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,20 @@ def test_batches_with_distant_offsets_are_delivered_if_they_agree(tmp_path: Path
 
 def test_segment_that_starts_inside_a_batch_is_read(tmp_path: Path) -> None:
     assert offsets(open_log(tmp_path, simple_batch([b"a" * 90], FAR - 1)[40:], simple_batch([b"b"], FAR))) == [FAR]
+
+
+@pytest.mark.parametrize("base", [5, 1 << 40])
+@pytest.mark.parametrize("wrong", [0, 4, -1, -(1 << 62)])
+@pytest.mark.parametrize("gap", [0, 7])
+@pytest.mark.parametrize("before", [0, 2])
+def test_last_batch_after_a_batch_with_an_impossible_offset_is_delivered(
+    base: int, wrong: int, gap: int, before: int, tmp_path: Path
+) -> None:
+    parts = [simple_batch([b"a"], base + i) for i in range(before)]
+    parts.append(mutate(simple_batch([b"b"], base + before + gap), 0, struct.pack(">q", wrong)))
+    last = base + before + 1 + 2 * gap
+    log = open_log(tmp_path, *parts, simple_batch([b"c"], last), base=base)
+    assert offsets(log) == [*range(base, base + before), last]
+    assert [(d["error"], d["length"]) for d in verify_partition(log)["damaged"]] == [
+        ("contradicting_offsets", len(parts[-1]))
+    ]
