@@ -116,9 +116,10 @@ class EmbeddedBatches(BatchFinder):
         can have an offset in this range. Therefore, a valid batch with such an offset is inside the
         damaged batch. The header is trusted only if its fields are consistent, and one segment can
         contain its first offset and `expected`. In a compacted log, offsets can be missing before it.
+        The offset of a wrapper message is its last one, so it is trusted only if it is `expected`.
         """
-        trusted = bad.dense and offset_in_reach(bad.first_offset, expected)
-        if trusted and bad.first_offset <= find.first_offset <= bad.last_offset:
+        reachable = bad.dense and not bad.wrapper and offset_in_reach(bad.first_offset, expected)
+        if (reachable or bad.continues(expected)) and bad.first_offset <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
             following = self._chain["base_offset"][: self._chained] >= bad.next_offset
             if (
