@@ -239,7 +239,7 @@ cdef Damage damage_at(const uint8_t* p, int64_t position, int64_t expected) noex
     # A header of zeros has the magic and the codec of an uncompressed message, but its length is impossible.
     bad.plain = possible and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     bad.wrapper = possible and 0 < p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
-    bad.trusted = bad.continues or (bad.trusted and not bad.wrapper)
+    bad.trusted = bad.continues or (bad.trusted and not (legacy and p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK))
     bad.kind = KIND_CRC32 if legacy else KIND_CRC32C
     bad.stored = <uint32_t>int32_at(p + (LEGACY_CRC_AT if legacy else CRC_AT))
     bad.crc, bad.summed = 0, position + (MAGIC_AT if legacy else CRC_START)

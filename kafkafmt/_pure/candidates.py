@@ -101,7 +101,8 @@ class Damage:
         possible = legacy and length >= MIN_LENGTHS[self.magic]
         self.plain: bool = possible and is_plain(view, at)
         self.wrapper: bool = possible and 0 < view[at + LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
-        self.trusted: bool = self.continues or (dense and not self.wrapper and in_reach(view, at, expected))
+        codec = view[at + LEGACY_ATTRIBUTES_AT] & CODEC_MASK if legacy else 0
+        self.trusted: bool = self.continues or (dense and not codec and in_reach(view, at, expected))
         self._update = crc32 if legacy else crc32c
         (self._stored,) = UINT32.unpack_from(view, at + (LEGACY_CRC_AT if legacy else CRC_AT))
         self.summed, self.crc = position + (MAGIC_AT if legacy else CRC_START), 0

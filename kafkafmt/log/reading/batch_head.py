@@ -43,6 +43,8 @@ class Head:
     dense : bool
         Whether the header fields are consistent, and the batch contains a record for each offset in
         its range. False if both the length and the CRC of a message are 0.
+    message_codec : int
+        Codec bits of a message of format 0 or 1. Always 0 in format 2.
     wrapper, plain_message : bool
         Whether this is the header of a wrapper message, or of an uncompressed message. Both exist
         only in formats 0 and 1.
@@ -69,10 +71,11 @@ class Head:
             self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)
         self.last_offset: int = self.first_offset + max(delta, 0)
         self.next_offset: int = self.last_offset + 1
-        possible = self.magic < MAGIC_V2 and self.length >= MIN_LENGTHS[self.magic]
-        legacy = possible and len(data) > LEGACY_ATTRIBUTES_AT
-        self.wrapper: bool = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
-        self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
+        legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
+        self.message_codec: int = data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK if legacy else 0
+        possible = legacy and self.length >= MIN_LENGTHS[self.magic]
+        self.wrapper: bool = possible and 0 < self.message_codec < 4
+        self.plain_message: bool = possible and self.message_codec == 0
 
     def may_be_right(self, expected: int) -> bool:
         """Return whether the batch length is at least the minimum, and the first offset is at least `expected`."""

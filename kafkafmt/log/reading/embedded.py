@@ -118,7 +118,7 @@ class EmbeddedBatches(BatchFinder):
         contain its first offset and `expected`. In a compacted log, offsets can be missing before it.
         The offset of a wrapper message is its last one, so it is trusted only if it is `expected`.
         """
-        reachable = bad.dense and not bad.wrapper and offset_in_reach(bad.first_offset, expected)
+        reachable = bad.dense and not bad.message_codec and offset_in_reach(bad.first_offset, expected)
         if (reachable or bad.continues(expected)) and bad.first_offset <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
             following = self._chain["base_offset"][: self._chained] >= bad.next_offset

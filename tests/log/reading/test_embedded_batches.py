@@ -142,11 +142,12 @@ def test_embedded_batch_with_the_offset_of_the_damaged_batch_is_damage(
     assert damaged == [(len(parts[0] + parts[1]), len(parts[2]))]
 
 
-def test_inner_messages_of_format_0_are_delivered_after_missing_offsets(tmp_path: Path) -> None:
+@pytest.mark.parametrize("visible", [1, 3])
+def test_inner_messages_of_format_0_are_delivered_after_missing_offsets(visible: int, tmp_path: Path) -> None:
     """The offset of a wrapper message is its last one, so its range does not show which messages are inner ones."""
-    inner = b"".join(outer(0, 5 + i, b"inner %d" % i) for i in range(3))
-    wrapper = bytearray(message(0, None, b"compressed" + inner, offset=7, attributes=1))
-    wrapper[8:16] = b"\x00\x00\x00\x07\x12\x34\x56\x78"  # the length and the CRC
+    offsets = range(8 - visible, 8)
+    inner = b"".join(outer(0, offset, b"inner") for offset in offsets)
+    wrapper = without_length_and_crc(0, message(0, None, b"compressed" + inner, offset=7, attributes=1))
     parts = [outer(0, i, b"value %d" % i) for i in range(2)]
-    data = b"".join(parts) + bytes(wrapper) + outer(0, 8, b"next") + outer(0, 9, b"next")
-    assert read(tmp_path / "t-0", data)[0] == [0, 1, 5, 6, 7, 8, 9]
+    data = b"".join(parts) + wrapper + outer(0, 8, b"next") + outer(0, 9, b"next")
+    assert read(tmp_path / "t-0", data)[0] == [0, 1, *offsets, 8, 9]
