@@ -26,7 +26,7 @@ from kafkafmt.log.auditing.audit import PartitionAudit
 from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.auditing.dump_indexes import index_items
 from kafkafmt.log.auditing.dump_items import Problem
-from kafkafmt.log.format import file_view, files
+from kafkafmt.log.format import file_view, files, names
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
@@ -39,6 +39,7 @@ from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.segment_walker import Walker
 from kafkafmt.log.reading.transaction_index import IndexEntries
 from kafkafmt.log.reading.transactions import Doubts, Transactions
+from kafkafmt.log.writing import recovery
 
 from .growth import grows_linearly, lines_of
 
@@ -159,6 +160,36 @@ def test_verify_does_not_search_lists_of_file_names(
     verify_partition(
         log_of(write([(0, simple_batch([b"v"], 0))], [(f"{0:020}.index", b""), (f"{0:020}.timeindex", b"")]))
     )
+
+
+class Compared(int):
+    """A base offset that counts how often it is compared."""
+
+    count = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_opening_for_writing_does_not_search_lists_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_directory, base_offset_of = files.list_directory, names.base_offset_of
+    segments = 100
+    folder = tmp_path / "log" / "t-0"
+    folder.mkdir(parents=True)
+    for base in range(segments):
+        (folder / f"{base:020}.log").write_bytes(simple_batch([b"v"], base))
+    with kafkafmt.LogDirectory(folder.parent) as directory:
+        directory.writer("t", 0)
+    monkeypatch.setattr(files, "list_directory", lambda path: tuple(map(Names, list_directory(path))))
+    monkeypatch.setattr(
+        recovery, "base_offset_of", lambda name: None if (base := base_offset_of(name)) is None else Compared(base)
+    )
+    with kafkafmt.LogDirectory(folder.parent) as directory:
+        assert directory.writer("t", 0).segments == list(range(segments))
+        assert Compared.count < 10 * segments
 
 
 def test_verify_grows_linearly_with_gaps_between_segments(write: Callable[..., Path]) -> None:

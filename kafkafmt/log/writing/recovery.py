@@ -133,17 +133,19 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
     indexes. Temporary files, indexes without a `.log` file, and unreadable snapshots are deleted.
     """
     names = files.list_directory(folder)[1]
+    existing = set(names)
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
+    known = set(bases)
     for name in names:
         stem, suffix = os.path.splitext(name)
-        orphan = suffix in INDEX_SUFFIXES and _OFFSET.match(stem) is not None and int(stem) not in bases
+        orphan = suffix in INDEX_SUFFIXES and _OFFSET.match(stem) is not None and int(stem) not in known
         if (
             suffix == ".tmp"
             or orphan
             or (snapshot_offset_of(name) is not None and _read_snapshot(folder / name) is None)
         ):
             (folder / name).unlink()
-    return bases, {b for b in bases if all(path_of(folder, b, s).name in names for s in SEGMENT_SUFFIXES)}
+    return bases, {b for b in bases if all(file_name(b, s) in existing for s in SEGMENT_SUFFIXES)}
 
 
 def _read_snapshot(path: Path) -> Producers | None:
