@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
 import shutil
@@ -223,9 +224,10 @@ def restore(
             "such as the output of salvage"
         )
     logs = [PartitionLog(directory, limits, tell=run.tell) for directory in chosen]
-    # Committed offsets are read first, so that an error leaves the broker's directory unchanged.
-    committed = [] if groups_csv is None else _committed_offsets(found, run)
-    with full_disk_named(place), BrokerDirectory(place, metadata) as broker:
+    # Errors that concern the CSV file must leave the broker's directory unchanged. Therefore, find them before `publish`.
+    table = None if groups_csv is None else _writable(Path(local_path(groups_csv)))
+    committed = [] if table is None else _committed_offsets(found, run)
+    with BrokerDirectory(place, metadata) as broker:
         targets = _targets(broker, logs)
         staged = [broker.staging(log.topic, log.partition) for log in logs]
 
@@ -238,20 +240,22 @@ def restore(
 
         try:
             run.begin(2 * sum(s.size for log in logs for s in log.segments))
-            done = run.map(copy, list(zip(logs, targets, staged, strict=True)), threads, wait=True)
-            broker.publish(zip(targets, done, strict=True))
+            with full_disk_named(place):
+                done = run.map(copy, list(zip(logs, targets, staged, strict=True)), threads, wait=True)
+            made = [_report(target, restored) for target, restored in zip(targets, done, strict=True)]
+            groups = [] if table is None else _write_groups(table, committed, made)
+            with full_disk_named(place):
+                broker.publish(zip(targets, done, strict=True))
         except BaseException:
             for path in staged:
                 shutil.rmtree(path, ignore_errors=True)
             raise
-    made = [_report(target, restored) for target, restored in zip(targets, done, strict=True)]
     for p in made:
         if p.open_transactions:
             run.tell(
                 f"{p.topic}-{p.partition}: the log ends with {counted(p.open_transactions, 'open transaction')}; "
                 "consumers with read_committed stop at the first open transaction until it is aborted"
             )
-    groups = [] if groups_csv is None else _write_groups(groups_csv, committed, made)
     return RestoreReport(place, tuple(made), tuple(groups), tuple(run.messages))
 
 
@@ -327,8 +331,26 @@ def _committed_offsets(found: Discovery, run: Run) -> list[CommittedOffset]:
     return read_groups(found.partitions, warn, run.tell).offsets
 
 
+def _writable(path: Path) -> Path:
+    """Return the path of the file to write, without links. Raise an OSError if the file cannot be written."""
+    if _is_special(path):
+        return path
+    path = Path(os.path.realpath(path))  # `local_files.replace` would replace a link by a file
+    refuse_missing(path.parent)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not os.access(path.parent, os.W_OK):  # the file is replaced, so its own permissions do not matter
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    return path
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether a path names a pipe or a device, such as /dev/stdout, which must not be replaced by a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def _write_groups(
-    groups_csv: AnyPath, committed: list[CommittedOffset], made: list[RestoredPartition]
+    table: Path, committed: list[CommittedOffset], made: list[RestoredPartition]
 ) -> list[CommittedOffset]:
     """Write the committed offsets for the restored partitions as CSV, and return them.
 
@@ -345,5 +367,9 @@ def _write_groups(
     csv.writer(text, lineterminator="\n").writerows(
         [*([o.group] if several else []), o.topic, o.partition, o.offset] for o in offsets
     )
-    local_files.replace(Path(local_path(groups_csv)), text.getvalue().encode())
+    data = text.getvalue().encode()
+    if _is_special(table):
+        table.write_bytes(data)
+    else:
+        local_files.replace(table, data)
     return offsets

@@ -341,6 +341,49 @@ def test_missing_groups_are_reported_before_anything_changes(broker: Path, tmp_p
     assert state_of(broker) == before
 
 
+@pytest.mark.parametrize("place", ["missing/groups.csv", "folder"])
+def test_groups_file_is_checked_before_anything_changes(place: str, broker: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    before = state_of(broker)
+    with pytest.raises(OSError, match=str(tmp_path)) as raised:
+        k.restore(case("kafka-4.3.1/internal").roots[0], broker, topics="source", groups_csv=tmp_path / place)
+    assert not str(raised.value.filename).endswith(".tmp")
+    assert state_of(broker) == before
+
+
+def test_broker_directory_is_unchanged_if_the_groups_file_fails(
+    broker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, replace = tmp_path / "groups.csv", local_files.replace
+
+    def fail(path: Path, data: bytes, *rest: Any) -> None:
+        if path == file:
+            raise OSError(28, "No space left on device", str(path))
+        replace(path, data, *rest)
+
+    monkeypatch.setattr(local_files, "replace", fail)
+    before, folders = state_of(broker), sorted(broker.iterdir())
+    with pytest.raises(OSError, match="No space left") as raised:
+        k.restore(case("kafka-4.3.1/internal").roots[0], broker, topics="source", groups_csv=file)
+    assert raised.value.filename == str(file)
+    assert state_of(broker) == before
+    assert sorted(path for path in broker.iterdir() if path.name != ".lock") == folders
+
+
+def test_groups_file_can_be_a_pipe_or_a_link(broker: Path, tmp_path: Path) -> None:
+    """/dev/stdout is a link. A file must not replace it."""
+    original, file, link = case("kafka-4.3.1/internal").roots[0], tmp_path / "groups.csv", tmp_path / "link"
+    link.symlink_to(file)
+    k.restore(original, broker, topics="source", partitions=0, groups_csv=link)
+    assert link.is_symlink()
+    assert "source,0," in file.read_text()
+    reading, writing = os.pipe()
+    k.restore(original, broker, topics="source", partitions=1, groups_csv=f"/dev/fd/{writing}")
+    os.close(writing)
+    with open(reading) as pipe:
+        assert "source,1," in pipe.read()
+
+
 def test_command_prints_the_report(broker: Path, tmp_path: Path) -> None:
     arguments = ["restore", source(tmp_path / "in", data(0), data(1)), "--into", broker]
     done = inside(*arguments, "--until", "@2030-01-01", "--format", "json")
