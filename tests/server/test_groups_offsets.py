@@ -375,6 +375,55 @@ def test_last_line_without_its_line_break_is_read(tmp_path: Path) -> None:
         assert not server.messages
 
 
+@pytest.mark.parametrize(
+    "end", [b'}\n{"group":"g","topic":"sou', b"}", b"}\n", None], ids=["cut", "no-break", "whole", "empty"]
+)
+def test_groups_file_stays_readable_if_the_first_rewrite_fails(
+    end: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full when the server starts, and has space again when a client commits."""
+    path = tmp_path / "groups.json"
+    if end is not None:
+        with serving(path) as server:
+            run(server.commit({("source", 0): 7}))
+        path.write_bytes(path.read_bytes()[:-2] + end)
+    with serving(path) as server:
+        with monkeypatch.context() as patch:
+            patch.setattr("os.replace", partial(_fail, OSError(28, "No space left on device")))
+            server.load()
+        assert "No space left" in server.messages[-1]
+        run(server.commit({("source", 1): 8}))
+    with serving(path) as server:
+        server.load()
+        offsets = server.apis.coordinator.offsets.of_group("g")
+        assert offsets["source", 1].offset == 8
+        assert end is None or offsets["source", 0].offset == 7
+
+
+def _fail(error: OSError, *_: Any) -> None:
+    raise error
+
+
+def test_link_to_a_groups_file_stays_a_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "volume" / "groups.json", tmp_path / "groups.json"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    with serving(link) as server:
+        run(server.commit({("source", 0): 7}))
+    assert link.is_symlink()
+    with serving(path) as server:
+        server.load()
+        assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 7
+
+
+def test_groups_file_must_be_a_regular_file(tmp_path: Path) -> None:
+    """The server replaces the file, so it would replace a device such as /dev/null."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(GroupsFileError, match="not a regular file"):
+            GroupsFile(path)
+
+
 def test_outdated_lines_are_removed_while_the_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkafmt.server.groups.offsets_file.SPARE_LINES", 20)
     path = tmp_path / "groups.json"

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from ...paths import full_disk_named
 
 HEADER = {"kafkafmt_groups": 1}
+_HEADER_LINE = json.dumps(HEADER).encode() + b"\n"
 SPARE_LINES = 10_000
 """Rewrite the groups file if it has this many more outdated lines than current lines."""
 MAX_BYTES = 256 << 20
@@ -88,7 +89,7 @@ class GroupsFile:
     Raises
     ------
     GroupsFileError
-        Another process has locked the groups file.
+        Another process has locked the groups file, or the path names a directory, a pipe or a device.
     OSError
         The groups file cannot be opened.
 
@@ -99,10 +100,17 @@ class GroupsFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        # `rewrite` replaces the file. Without links in the path, it replaces neither a link nor a device.
+        self.path: Path = Path(os.path.realpath(path))
+        if self.path.exists() and not self.path.is_file():
+            raise GroupsFileError(f"{path} is not a regular file; pass the path of a new file or of a groups file")
         self.ignored: bytes = b""
         self._lines = 0
-        self._handle = _open_locked(path)
+        self._incomplete = 0
+        """Number of bytes of an incomplete line at the end of the file. `append` removes them."""
+        self._prefix = b""
+        """What `append` writes first: the header of an empty file, or the line break that the last line lacks."""
+        self._handle = _open_locked(self.path)
 
     def load(self) -> list[Entry]:
         """Return the group changes and offset commits that the groups file contains.
@@ -118,10 +126,13 @@ class GroupsFile:
         if size > MAX_BYTES:
             raise GroupsFileError(f"{self.path} has {size} bytes; a groups file has at most {MAX_BYTES} bytes")
         *lines, last = self.path.read_bytes().split(b"\n")
+        if not size:
+            self._prefix = _HEADER_LINE
         if isinstance(_parse(last), dict):  # the last line is complete, and lacks only its line break
             lines.append(last)
+            self._prefix = b"\n"
         elif last:
-            self.ignored = last
+            self.ignored, self._incomplete = last, len(last)
         if size and (not lines or _parse(lines[0]) != HEADER):
             raise GroupsFileError(
                 f"{self.path} is not a groups file: the first line is not {json.dumps(HEADER)}; pass another path"
@@ -132,12 +143,17 @@ class GroupsFile:
         """Append changes to the groups file. If a write fails, the file keeps its previous content."""
         data, count = _lines(entries)
         size = os.fstat(self._handle.fileno()).st_size
+        if self._incomplete:
+            size -= self._incomplete
+            self._handle.truncate(size)
+            self._incomplete = 0
         try:
             with full_disk_named(self.path):
-                _write(self._handle, data)
+                _write(self._handle, self._prefix + data)
         except OSError:
             self._handle.truncate(size)
             raise
+        self._prefix = b""
         self._lines += count
 
     def needs_rewrite(self, groups: int, commits: int) -> bool:
@@ -156,7 +172,7 @@ class GroupsFile:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with full_disk_named(self.path):
-                _write(handle, json.dumps(HEADER).encode() + b"\n" + data)
+                _write(handle, _HEADER_LINE + data)
                 os.fsync(handle.fileno())
             os.replace(temporary, self.path)
         except OSError:
@@ -166,6 +182,7 @@ class GroupsFile:
             raise
         self._handle.close()
         self._handle, self._lines = handle, count
+        self._incomplete, self._prefix = 0, b""
 
     def close(self) -> None:
         """Close the groups file, which releases its lock."""
