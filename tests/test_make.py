@@ -331,6 +331,8 @@ PAIRS = 'headers must be lists of pairs of strings, such as [["name", "value"]]'
         ("a.csv", "value,partition\nx,first\n", "the column 'partition' contains 'first'; a partition number must be an integer"),
         ("a.csv", "value,partition\nx,7\n", "the partition of a row is 7, but the largest partition number of topic t is 0"),
         ("a.json", '{"value":"x","headers":{"a":"b"}}', f"the column 'headers' contains values of the type struct<a: string>; {PAIRS}"),
+        ("a.json", '{"value":"x","headers":[[null,"b"]]}', f"the column 'headers' contains a header key that is null; {PAIRS}"),
+        ("a.csv", "value,partition\nx,-1\n", "the partition of a row is -1, which is negative ("),
         ("a.json", '{"value":"x","headers":["a"]}', f"the column 'headers' contains values of the type list<item: string>; {PAIRS}"),
         ("a.json", '{"value":"x","headers":[["a"]]}', f"the column 'headers' contains a list that is not a pair; {PAIRS}"),
         ("a.json", '{"value":"x","headers":[["a","b"]]}\n{"value":"x","headers":[["a",1]]}', f"the column 'headers' contains a number; {PAIRS}"),

@@ -209,7 +209,10 @@ class RowWriter:
             return self._topics[topic].numbers(columns)
         numbers: IntArray
         numbers, null = (part[chosen] for part in whole_numbers(rows.column("partition")))
-        wrong = numbers[(~null & (numbers < 0)) | (numbers >= self._partitions)]
+        negative = numbers[~null & (numbers < 0)]
+        if len(negative):
+            raise RowsError(f"the partition of a row is {negative[0]}, which is negative")
+        wrong = numbers[numbers >= self._partitions]
         if len(wrong):
             raise RowsError(
                 f"the partition of a row is {wrong[0]}, but the largest partition number of topic {topic} is "

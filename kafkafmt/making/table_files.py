@@ -276,6 +276,11 @@ def header_structs(column: pa.Array) -> pa.Array:
         return pa.nulls(len(column))
     if not _is_list(inner):
         return column
+    try:
+        # If an inner list begins with a null, pyarrow's JSON reader creates an invalid array.
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raise RowsError(f"the column 'headers' contains a header key that is null; {HEADER_PAIRS}") from None
     pairs = column.flatten()
     if not len(pairs):
         return pa.nulls(len(column))
