@@ -11,6 +11,7 @@ import pytest
 from metadata_logs import MetadataLog, record, uuid
 
 import kafkafmt as k
+from kafkafmt.log.writing.mounting import Metadata
 
 from .growth import grows_linearly, lines_of
 
@@ -68,6 +69,20 @@ def test_replay_diff_and_script_grow_linearly(make: Callable[[int], list[bytes]]
             state.to_dict()
             k.metadata_commands(state)
             k.metadata_diff(state, other)
+
+        return lines_of(run)
+
+    grows_linearly(150, work)
+
+
+@pytest.mark.parametrize("make", [topics, removed, transaction])
+def test_topics_for_restore_grow_linearly(make: Callable[[int], list[bytes]]) -> None:
+    def work(n: int) -> Counter[str]:
+        found, values = Metadata(), make(n)
+
+        def run() -> None:
+            for value in values:
+                found.add(value)
 
         return lines_of(run)
 

@@ -39,6 +39,8 @@ GUIDE = "A broker's disk died"
 """Title of the guide in the documentation. A wheel does not contain the files of the documentation."""
 TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
 """Type numbers of the metadata records that affect topics and partitions."""
+BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION = 23, 24, 25
+"""Type numbers of the metadata records that begin and end a transaction (KIP-868)."""
 NO_LEADER_CHANGE = -2
 """Value of the field Leader in a PartitionChangeRecord that does not change the leader."""
 MAX_NAMED = 5
@@ -67,14 +69,33 @@ class Metadata:
     topics: dict[str, UUID] = field(default_factory=dict)
     replicas: dict[tuple[UUID, int], list[int]] = field(default_factory=dict)
     leader_epochs: dict[tuple[UUID, int], int] = field(default_factory=dict)
+    _names: dict[UUID, str] = field(default_factory=dict, repr=False)
+    _transaction: list[bytes] | None = field(default=None, repr=False)
+    """The records of the open transaction. None if no transaction is open."""
 
     def add(self, value: bytes | None) -> None:
         """Apply one record of the metadata log.
 
-        Unreadable records, and records that do not affect topics or partitions, are ignored.
+        The records of a transaction are applied at the end of the transaction. Unreadable records, and
+        records that do not affect topics or partitions, are ignored.
         """
-        if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
+        if value is None or len(value) < 3:
             return
+        kind = value[1]
+        if kind == BEGIN_TRANSACTION:
+            self._transaction = []
+        elif kind in (END_TRANSACTION, ABORT_TRANSACTION):
+            records, self._transaction = self._transaction or [], None
+            for record in records if kind == END_TRANSACTION else ():
+                self._apply(record)
+        elif kind in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
+            if self._transaction is None:
+                self._apply(value)
+            else:
+                self._transaction.append(value)
+
+    def _apply(self, value: bytes) -> None:
+        """Apply a record that affects topics or partitions."""
         record: Any  # the class depends on the type of the metadata record
         try:
             record = read_metadata_record(bytes(value))[0]
@@ -82,8 +103,11 @@ class Metadata:
             return
         if value[1] == TOPIC:
             self.topics[record.name] = record.topic_id
+            self._names[record.topic_id] = record.name
         elif value[1] == REMOVE_TOPIC:
-            self.topics = {name: topic_id for name, topic_id in self.topics.items() if topic_id != record.topic_id}
+            name = self._names.pop(record.topic_id, None)
+            if name is not None and self.topics.get(name) == record.topic_id:
+                del self.topics[name]
         else:
             self._add_partition(record, value[1] == PARTITION_CHANGE)
 

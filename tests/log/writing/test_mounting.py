@@ -6,14 +6,16 @@ import json
 import shutil
 import warnings
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from command import kafkafmt
 from golden_cases import case
+from metadata_logs import record, uuid
 from salvaging import data, partition
 
 import kafkafmt as k
-from kafkafmt.log.writing.mounting import GUIDE, read_metadata, strays
+from kafkafmt.log.writing.mounting import GUIDE, Metadata, read_metadata, strays
 
 KRAFT = [case(f"kafka-{version}/internal") for version in ("4.3.1", "3.9.2")]
 META = "version=1\ncluster.id=kafkafmtTestCluster000\nnode.id={}\n"
@@ -139,3 +141,33 @@ def test_unreadable_metadata_log_names_no_topic(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0" / f"{5:020}-{1:010}.checkpoint").write_bytes(b"nonsense" * 40)
     (message,) = strays(tmp_path, [("t", 0)])
     assert "the metadata log does not contain the topics" in message
+
+
+@pytest.mark.parametrize(
+    ("end", "topics"),
+    [
+        (["EndTransactionRecord"], {"a": uuid(1), "b": uuid(2), "c": uuid(3)}),
+        (["AbortTransactionRecord"], {"a": uuid(1), "c": uuid(3)}),
+        (["BeginTransactionRecord", "EndTransactionRecord"], {"a": uuid(1), "c": uuid(3)}),
+    ],
+)
+def test_records_of_an_aborted_transaction_are_ignored(end: list[str], topics: dict[str, UUID]) -> None:
+    found = Metadata()
+    found.add(record("TopicRecord", name="a", topic_id=uuid(1)))
+    found.add(record("BeginTransactionRecord"))
+    found.add(record("TopicRecord", name="b", topic_id=uuid(2)))
+    assert list(found.topics) == ["a"]
+    for name in end:
+        found.add(record(name))
+    found.add(record("TopicRecord", name="c", topic_id=uuid(3)))
+    assert found.topics == topics
+
+
+def test_topic_that_was_created_again_keeps_its_new_id() -> None:
+    found = Metadata()
+    for topic_id in (uuid(1), uuid(2)):
+        found.add(record("TopicRecord", name="a", topic_id=topic_id))
+    found.add(record("RemoveTopicRecord", topic_id=uuid(1)))
+    assert found.topics == {"a": uuid(2)}
+    found.add(record("RemoveTopicRecord", topic_id=uuid(2)))
+    assert found.topics == {}
