@@ -40,6 +40,7 @@ from kafkafmt.log.reading.segment_walker import Walker
 from kafkafmt.log.reading.transaction_index import IndexEntries
 from kafkafmt.log.reading.transactions import Doubts, Transactions
 from kafkafmt.log.writing import recovery
+from kafkafmt.log.writing.atomic_append import all_or_nothing
 
 from .growth import grows_linearly, lines_of
 
@@ -190,6 +191,24 @@ def test_opening_for_writing_does_not_search_lists_of_files(tmp_path: Path, monk
     with kafkafmt.LogDirectory(folder.parent) as directory:
         assert directory.writer("t", 0).segments == list(range(segments))
         assert Compared.count < 10 * segments
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_closing_writers_grows_linearly(atomic: bool, tmp_path: Path) -> None:
+    """Each checkpoint contains all partitions, so it must not be written for each partition."""
+
+    def work(n: int) -> Counter[str]:
+        root = tmp_path / f"{n}-{atomic}"
+        with kafkafmt.LogDirectory(root) as directory:
+            if atomic:
+                appending = all_or_nothing(directory, [("t", i) for i in range(n)])
+                appending.__enter__()
+                return lines_of(lambda: appending.__exit__(None, None, None))
+            for i in range(n):
+                directory.writer("t", i)
+            return lines_of(directory.close)
+
+    grows_linearly(40, work)
 
 
 def test_verify_grows_linearly_with_gaps_between_segments(write: Callable[..., Path]) -> None:

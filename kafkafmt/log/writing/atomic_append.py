@@ -52,8 +52,11 @@ def all_or_nothing(
             yield None
             return
         completed = versions | {app: version}
-    writers = {key: directory.writer(*key) for key in sorted(set(keys))}
+    writers: dict[Key, LogWriter] = {}
+    errors: list[OSError] = []
     try:
+        for key in sorted(set(keys)):
+            writers[key] = directory.writer(*key)
         ends = [(*key, writer.next_offset, writer.leader_epoch) for key, writer in writers.items()]
         write_journal(directory.path, Journal(ends, versions))
         try:
@@ -72,5 +75,6 @@ def all_or_nothing(
             raise
         write_journal(directory.path, Journal([], completed))
     finally:
-        for writer in writers.values():
-            writer.close()
+        errors += directory.close_writers(writers.values())
+    if errors:
+        raise errors[0]

@@ -14,6 +14,7 @@ import errno
 import fcntl
 import os
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from threading import RLock
 from typing import NoReturn, Unpack
@@ -140,6 +141,8 @@ class LogDirectory:
         # Lock order: a thread must acquire the lock of a writer before the lock of the directory.
         self._threads = RLock()
         self._closing = False
+        self._closing_together = 0
+        """Number of running calls of `close_writers`. While it is not 0, a closed writer does not write the checkpoints."""
         self._writers: dict[tuple[str, int], LogWriter] = {}
         self._opened: set[str] = set()
         self._in_doubt = False
@@ -283,7 +286,34 @@ class LogDirectory:
             self._note(writer)
             del self._writers[writer.topic, writer.partition]
             self._in_doubt = self._in_doubt or not clean
-            self._save()
+            if not self._closing_together:
+                self._save()
+
+    def close_writers(self, writers: Collection[LogWriter]) -> list[OSError]:
+        """Close writers of this directory, write the checkpoints once, and return the errors that occurred.
+
+        A checkpoint contains all partitions. If it was written for each writer, the time would be
+        quadratic in the number of writers.
+        """
+        if not self.is_owner or not writers:
+            return []
+        errors = []
+        with self._threads:
+            self._closing_together += 1
+        try:
+            for writer in writers:
+                try:
+                    writer.close()
+                except OSError as error:
+                    errors.append(error)
+        finally:
+            with self._threads:
+                self._closing_together -= 1
+            try:
+                self._save()
+            except OSError as error:
+                errors.append(error)
+        return errors
 
     def _note(self, writer: LogWriter) -> None:
         key = writer.topic, writer.partition
@@ -349,13 +379,9 @@ class LogDirectory:
             if self._lock < 0 or self._closing:
                 return
             self._closing = True
-        errors = []
+        errors: list[OSError] = []
         try:
-            for writer in list(self._writers.values()):
-                try:
-                    writer.close()
-                except OSError as error:
-                    errors.append(error)
+            errors = self.close_writers(list(self._writers.values()))
             existing = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
             if not errors and not self._in_doubt and (self.clean or existing <= self._opened):
                 self._save()

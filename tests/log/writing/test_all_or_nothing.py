@@ -146,3 +146,14 @@ def test_unreadable_journal_is_an_error(tmp_path: Path) -> None:
         LogDirectory(tmp_path)
     (tmp_path / JOURNAL_FILE).unlink()
     assert append_to_all(tmp_path)
+
+
+def test_writers_are_closed_if_a_partition_cannot_be_opened(tmp_path: Path) -> None:
+    with LogDirectory(tmp_path) as directory:
+        directory.writer("b")
+        with (
+            pytest.raises(ValueError, match="b-0 already has an open writer"),
+            all_or_nothing(directory, [("a", 0), ("b", 0)]),
+        ):
+            pass
+        directory.writer("a").append([(b"k", b"v")])

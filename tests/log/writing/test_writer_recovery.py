@@ -388,3 +388,15 @@ def test_checkpoint_that_may_be_intact_is_not_replaced(
         with pytest.raises(OSError, match=path.name):
             LogDirectory(folder, **SETTINGS)
     assert path.read_text() == "0\n1\nt 0 7\n"
+
+
+def test_checkpoints_stay_unchanged_if_no_partition_is_opened(tmp_path: Path) -> None:
+    """The recovery points of the partitions are not known, and the shutdown stays unclean."""
+    with LogDirectory(tmp_path) as directory:
+        directory.writer("t")
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+    checkpoint.write_text("corrupted")
+    LogDirectory(tmp_path).close()
+    assert checkpoint.read_text() == "corrupted"
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
