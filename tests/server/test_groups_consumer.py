@@ -64,6 +64,20 @@ def test_uniform_is_balanced_and_moves_few_partitions() -> None:
     assert {len(p) for p in third.values()} == {5}
 
 
+class Numbers(tuple[int, ...]):
+    """Partition numbers that fail the test if they are searched, because each search reads the whole tuple."""
+
+    def __contains__(self, number: object) -> bool:
+        raise AssertionError(f"searched the partition numbers for {number}")
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_assignors_do_not_search_partition_numbers(name: str) -> None:
+    first = ASSIGNORS[name]({"a": T}, {"t": Numbers(range(4))}, {})
+    assert first == {"a": {("t", n) for n in range(4)}}
+    assert ASSIGNORS[name]({"a": T}, {"t": Numbers(range(2))}, first) == {"a": {("t", 0), ("t", 1)}}
+
+
 # Group state
 
 

@@ -73,9 +73,10 @@ def assign_uniform(members: Mapping[str, frozenset[str]], topics: Topics, before
     if not members:
         return assigned
     least, more = divmod(sum(map(len, topics.values())), len(members))
+    existing = {(topic, number) for topic, numbers in topics.items() for number in numbers}
     kept: set[PartitionKey] = set()
     for member in sorted(members, key=lambda m: (-len(before.get(m, ())), m)):
-        valid = [(t, n) for t, n in sorted(before.get(member, ())) if t in members[member] and n in topics.get(t, ())]
+        valid = [p for p in sorted(before.get(member, ())) if p[0] in members[member] and p in existing]
         share = least + (more > 0 and len(valid) > least)
         more -= share > least
         assigned[member].update(valid[:share])
