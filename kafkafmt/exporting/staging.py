@@ -38,6 +38,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..log.auditing.salvage_output import OutputPlaceError
 from ..paths import Location, local_path
 from .errors import OutputExistsError, ResumeError
 from .output import PATHS, AttemptFiles, Output, WrittenFile
@@ -98,7 +99,13 @@ class Staging(Output):
         return StagedFiles(self.directory)
 
     def check(self) -> None:
-        """Raise OutputExistsError if the output exists, and `overwrite` and `resume` are False."""
+        """Raise OutputExistsError if the output exists, and `overwrite` and `resume` are False.
+
+        Raise OutputPlaceError if the output is a device or a pipe, such as /dev/null. An export would
+        replace it by a directory or a file.
+        """
+        if self.output.exists() and not self.output.is_dir() and not self.output.is_file():
+            raise OutputPlaceError(str(self.output), "is a device or a pipe, which is not replaced")
         if os.path.lexists(self.output) and not self.overwrite and not self.resume:
             raise OutputExistsError(self.output)
 

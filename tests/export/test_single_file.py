@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,17 @@ def test_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     for overwrite in (False, True):
         with pytest.raises(OutputPlaceError, match=r"is a directory, but a name that ends with \.parquet"):
             kafkafmt.export(CODECS, out, engine="local", overwrite=overwrite)
+
+
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_pipe_or_device_is_never_replaced(name: str, tmp_path: Path) -> None:
+    """An export with `overwrite` to /dev/null would otherwise replace the device, if the user is root."""
+    os.mkfifo(tmp_path / name)
+    for overwrite in (False, True):
+        with pytest.raises(OutputPlaceError, match="is a device or a pipe"):
+            kafkafmt.export(CODECS, tmp_path / name, engine="local", overwrite=overwrite)
+    assert (tmp_path / name).is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_existing_report_is_replaced_only_on_request(tmp_path: Path) -> None:
