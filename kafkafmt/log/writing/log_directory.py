@@ -52,6 +52,7 @@ from .settings import LogSettings, LogSettingsOptions
 from .writer import LogWriter
 
 LOCK = ".lock"
+MAX_LEADER_EPOCH = 2**31 - 1
 WRITTEN_CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 _locked: dict[tuple[int, int], int] = {}
 """File descriptors of the lock files that this process holds, by device and inode.
@@ -246,6 +247,8 @@ class LogDirectory:
             )
         if not 0 <= integer("partition", partition) <= MAX_PARTITION:
             raise ValueError(f"partition is {partition}; it must be between 0 and {MAX_PARTITION}")
+        if leader_epoch is not None and integer("leader_epoch", leader_epoch, -1) > MAX_LEADER_EPOCH:
+            raise ValueError(f"leader_epoch is {leader_epoch}; it must be at most {MAX_LEADER_EPOCH}")
         if key in self._writers:
             raise ValueError(f"{topic}-{partition} already has an open writer; use it, or close it first")
         if topic_id is not None:

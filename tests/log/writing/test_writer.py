@@ -98,6 +98,24 @@ def test_large_iterable_is_appended_in_several_batches(tmp_path: Path) -> None:
     assert offsets(tmp_path) == list(range(5000))
 
 
+@pytest.mark.parametrize(
+    ("epoch", "error", "message"),
+    [
+        (1.5, TypeError, "leader_epoch must be a whole number, not 1.5"),
+        ("5", TypeError, "leader_epoch must be a whole number, not '5'"),
+        (-5, ValueError, "leader_epoch is -5; it must be at least -1"),
+        (2**31, ValueError, "leader_epoch is 2147483648; it must be at most 2147483647"),
+    ],
+)
+def test_wrong_leader_epoch_is_refused_when_a_partition_is_opened(
+    epoch: Any, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    with LogDirectory(tmp_path) as directory:
+        with pytest.raises(error, match=message):
+            directory.writer("t", leader_epoch=epoch)
+        assert not (tmp_path / "t-0").exists()
+
+
 def test_encoded_batches_get_offsets_and_epoch(tmp_path: Path) -> None:
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t", leader_epoch=4)
