@@ -29,7 +29,7 @@ from .diff_report import (
     Span,
     merged,
 )
-from .run import Globs, Numbers, OnMessage, Progress, Run, paths_of
+from .run import Globs, Numbers, OnMessage, Progress, Run, globs_of, numbers_of, paths_of
 
 NOT_OF_RECORDS = (BYTES, LEADER_EPOCH, EPOCH_CHECKPOINT, LOG_START)
 """Kinds of differences that `diff` omits if `records_only` is True."""
@@ -116,7 +116,7 @@ def diff(
             run.tell(message)
     if len(found) < 2:
         raise ValueError(f"at least two copies are needed for a comparison, not {len(found)}")
-    copies = _copies(found, topics, partitions, run)
+    copies = _copies(found, globs_of(topics), numbers_of(partitions), run)
     run.begin(sum(s.size for same in copies.values() for _, d in same for s in d.segments))
     names = [name for name, _ in found]
 
@@ -142,9 +142,7 @@ def _unreadable(directories: Sequence[PartitionDir], error: OSError) -> Partitio
     return next(named, directories[0])
 
 
-def _copies(
-    found: Iterable[tuple[str, Discovery]], topics: Globs | None, partitions: Numbers | None, run: Run
-) -> Copies:
+def _copies(found: Iterable[tuple[str, Discovery]], topics: list[str], partitions: list[int], run: Run) -> Copies:
     """Return all copies of each selected partition. Each copy has the path that the user has given."""
     copies: Copies = {}
     missing: PartitionNotFoundError | None = None

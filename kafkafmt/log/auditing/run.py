@@ -57,6 +57,17 @@ def paths_of(paths: AnyPath | Iterable[AnyPath]) -> list[AnyPath]:
     return given
 
 
+def globs_of(topics: Globs | None) -> list[str]:
+    """Return the argument `topics` as a list. An iterator can be read only once, so call this function once."""
+    return [] if topics is None else [topics] if isinstance(topics, str) else list(topics)
+
+
+def numbers_of(partitions: Numbers | None) -> list[int]:
+    """Return the argument `partitions` as a list of checked numbers. Call this function only once."""
+    given = [] if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
+    return [arguments.integer("partitions", n, 0) for n in given]
+
+
 class StoppedError(Exception):
     """Raised in a worker thread if another thread has failed or the user has pressed Ctrl-C."""
 
@@ -202,7 +213,6 @@ class Run:
         self, found: Discovery, topics: Globs | None, partitions: Numbers | None, every_state: bool = False
     ) -> list[PartitionDir]:
         """Return the selected partitions, including partitions of internal topics."""
-        globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
-        numbers = () if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
-        checked = [arguments.integer("partitions", n, 0) for n in numbers]
-        return choose_partitions(found, globs, checked, every_state=every_state, on_message=self.tell)
+        return choose_partitions(
+            found, globs_of(topics), numbers_of(partitions), every_state=every_state, on_message=self.tell
+        )

@@ -18,7 +18,7 @@ from ...errors import StructureError
 from ...notebook import html_table
 from ...paths import full_disk_named, local_path
 from ...text import counted
-from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
+from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, globs_of, paths_of
 from ..auditing.salvage_source import Bounds
 from ..auditing.verify import verify_partition
 from ..format import file_view, local_files
@@ -261,11 +261,11 @@ def restore(
 
 def _chosen(run: Run, found: Discovery, topics: Globs | None, partitions: Numbers | None) -> list[PartitionDir]:
     """Return the selected partitions. Internal topics must be selected by a glob that starts with ``__``."""
-    globs = [topics] if isinstance(topics, str) else list(topics or ())
+    globs = globs_of(topics)
     internal = any(glob.startswith("__") for glob in globs)
     chosen = [
         d
-        for d in run.choose(found, topics, partitions)
+        for d in run.choose(found, globs, partitions)
         if d.topic != CLUSTER_METADATA and (internal or not d.topic.startswith("__"))
     ]
     if not chosen:

@@ -14,7 +14,7 @@ from ...notebook import html_table
 from ...records import BatchBuilder
 from ...records.builder import codec_id
 from ..auditing.reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
-from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
+from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, globs_of, paths_of
 from ..auditing.salvage import is_output_error, is_usable, note_links, opened_logs
 from ..auditing.salvage_copy import salvage_partition
 from ..auditing.salvage_output import Output, finish_directory, output_directory
@@ -235,14 +235,15 @@ def rewrite(
     run, bounds = Run(progress, on_message), Bounds(given)
     run.threads(threads)
     found = run.find(given, replicas)
-    chosen = run.choose(found, topics, partitions)
+    globs = globs_of(topics)
+    chosen = run.choose(found, globs, partitions)
     chosen += metadata_logs(found, chosen)
     roots = list(dict.fromkeys(d.path.parent for d in chosen))
     chosen = [d for d in chosen if is_usable(d, bounds, run)]
     target = output_directory(output, chosen)
     logs = list(opened_logs(chosen, limits, run))
     note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
-    internal = any(glob.startswith("__") for glob in ([topics] if isinstance(topics, str) else list(topics or ())))
+    internal = any(glob.startswith("__") for glob in globs)
     filled = Output(target, files.narrowed(0o777, *roots), "rewriting")
 
     def copy(log: PartitionLog) -> tuple[Salvaged, Counts, tuple[Damage, ...]] | None:

@@ -312,6 +312,15 @@ def test_unreadable_copy_is_reported_and_others_are_compared(tmp_path: Path) -> 
     assert [(u.topic, u.path) for u in report.unreadable] == [("u", str(b / "u-0"))]
 
 
+def test_diff_with_iterators_selects_the_same_partitions_in_all_copies(tmp_path: Path) -> None:
+    for copy in ("a", "b"):
+        for name in ("t-0", "t-1", "u-0"):
+            (tmp_path / copy / name).mkdir(parents=True)
+            (tmp_path / copy / name / f"{0:020}.log").write_bytes(batch([record(0)]))
+    report = kafkafmt.diff(tmp_path / "a", tmp_path / "b", topics=iter(["t"]), partitions=iter([1]))
+    assert [(p.topic, p.partition, p.equal) for p in report.partitions] == [("t", 1, True)]
+
+
 def test_wrong_arguments_of_diff_are_refused(tmp_path: Path) -> None:
     path = segment(tmp_path / "a", batch([record(0)]))
     with pytest.raises(ValueError, match="at least two copies"):

@@ -333,6 +333,13 @@ def test_committed_offsets_are_written_for_restored_partitions(broker: Path, tmp
     assert [line.split(",") for line in file.read_text().splitlines()] == lines
 
 
+def test_iterator_of_topics_restores_only_these_topics(broker: Path, tmp_path: Path) -> None:
+    for name in ("source-1", "sink-0"):
+        source(tmp_path / "in", data(0), name=name)
+    report = k.restore(tmp_path / "in", broker, topics=iter(["source"]))
+    assert [(p.topic, p.partition) for p in report.partitions] == [("source", 1)]
+
+
 def test_missing_groups_are_reported_before_anything_changes(broker: Path, tmp_path: Path) -> None:
     source(tmp_path / "in", data(0))
     before = state_of(broker)

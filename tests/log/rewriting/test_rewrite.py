@@ -248,6 +248,12 @@ def damaged_log(root: Path) -> Path:
     return partition(root, data(0), corrupt(data(1), 65), data(2))
 
 
+def test_internal_topics_can_be_selected_by_an_iterator(tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0), name="__own-0")
+    (copied,) = k.rewrite(tmp_path / "in", tmp_path / "out", topics=iter(["__own"]), before_time=2**62).partitions
+    assert copied.records_out == 0
+
+
 def test_damage_is_refused_and_names_salvage(tmp_path: Path) -> None:
     damaged_log(tmp_path / "in")
     with pytest.raises(k.DamagedLogError):
