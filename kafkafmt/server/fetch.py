@@ -11,7 +11,7 @@ from ..errors import InvalidError, KafkaFormatError
 from ..protocol import ErrorCode
 from ..protocol.apis import FETCH
 from .catalog import Catalog, existing
-from .checked_batches import Span
+from .checked_batches import Omitted, Span
 from .fetch_answer import UNKNOWN_OFFSET, Answer, FetchAnswers
 from .fetch_frames import NEWEST_VERSION, SESSION_VERSION, TOPIC_ID_VERSION
 from .fetch_request import TopicKey, WantedFetch, wanted_fetch
@@ -168,6 +168,7 @@ class FetchApi:
             if answer.error or offset >= end or not (left or first):
                 return answer
             room = min(max(wanted.request.partition_max_bytes, 0), left)
+            omitted: Omitted = ()
             fetched = served.fetch(offset, end, room, first, known_only)
             if fetched is None:
                 return None
@@ -182,17 +183,18 @@ class FetchApi:
                     return None
                 answer.aborted = aborted.listed
                 if aborted.unmarked:
-                    fetched = served.fetch(offset, fetched.next_offset, room, first, known_only, aborted.unmarked)
+                    omitted = aborted.unmarked
+                    fetched = served.fetch(offset, fetched.next_offset, room, first, known_only, omitted)
                     if fetched is None:
                         return None
             answer.spans, answer.size, answer.next_offset = fetched.spans, fetched.size, fetched.next_offset
             magic = MAGIC_V2 if version >= MAGIC_V2_VERSION else MAGIC_V1 if version >= MAGIC_V1_VERSION else MAGIC_V0
             converting = magic < MAGIC_V2 or fetched.legacy
             if converting and fetched.size > CONVERTED_BYTES:
-                fetched = served.fetch(offset, fetched.next_offset, CONVERTED_BYTES, True, known_only)
+                fetched = served.fetch(offset, fetched.next_offset, CONVERTED_BYTES, True, known_only, omitted)
                 if fetched is None:
                     return None
-                answer.spans, answer.size = fetched.spans, fetched.size
+                answer.spans, answer.size, answer.next_offset = fetched.spans, fetched.size, fetched.next_offset
             if fetched.spans and converting:
                 if known_only:
                     return None

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from building import ABORT, TRANSACTIONAL, batch, control_batch, message, mutate, record
+from serving import Client
 
+import kafkafmt
+from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.reading.transactions import DAMAGE, Doubts, Transactions
 from kafkafmt.server.aborted_transactions import AbortedTransactions
@@ -90,3 +96,21 @@ def test_transaction_with_an_older_end_is_added() -> None:
     transactions.aborted[2].append((5, 15))
     lookup.update()
     assert [found.producer_id for found in lookup.overlapping(0, 30)] == [2, 1]
+
+
+def test_large_response_with_old_messages_omits_aborted_records(
+    started: Callable[..., kafkafmt.Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a transaction index shows that the transaction was aborted, because its marker is damaged."""
+    monkeypatch.setattr("kafkafmt.server.fetch.CONVERTED_BYTES", 300)
+    marker = control_batch(ABORT, base_offset=2, producer_id=1)
+    plain = [batch([record(0, value=b"plain")], base_offset=offset) for offset in range(3, 13)]
+    aborted = batch([record(0, value=b"no")], base_offset=1, flags=TRANSACTIONAL, producer_id=1, producer_epoch=0)
+    parts = [message(1, None, b"old"), aborted, mutate(marker, len(marker) - 1, b"\xee"), *plain]
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"".join(parts))
+    (folder / f"{0:020}.txnindex").write_bytes(transaction_index_bytes([Aborted(1, 1, 2, 3)]))
+    with Client(started(tmp_path).port) as client:
+        records = client.read_all("t", 0, isolation_level=1)
+    assert [record.value for record in records] == [b"old"] + [b"plain"] * 10
