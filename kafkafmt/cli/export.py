@@ -165,7 +165,7 @@ def export(
         raise click.UsageError(f"--file-size is {given['file_size']} bytes; it must be at least 1MB")
     if given["columns"] is not None:
         try:
-            check_columns(given["columns"])
+            check_columns(given["columns"], str(given["output"]).endswith(".parquet"))
         except ValueError as error:
             raise click.UsageError(f"--{error}") from error
     if given["compression_level"] is not None and given["compression"] != "zstd":

@@ -94,7 +94,7 @@ class ExportOptions:
         if self.partition_by is not None:
             one_of("partition_by", self.partition_by, PERIODS)
         if self.columns is not None:
-            check_columns(self.columns)
+            check_columns(self.columns, self.single_file)
         if self.file_size < SMALLEST_FILE_SIZE:
             raise ValueError(f"file_size is {self.file_size}; it must be at least {SMALLEST_FILE_SIZE} (1 MiB)")
         if self.compression != "zstd":
@@ -154,14 +154,15 @@ class ExportOptions:
         }
 
 
-def check_columns(columns: tuple[str, ...]) -> None:
+def check_columns(columns: tuple[str, ...], single_file: bool) -> None:
     """Raise ValueError if a column is given twice, or if the Parquet files would have no columns.
 
-    `check_columns` accepts unknown column names.
+    A single file also contains the columns topic and partition. `check_columns` accepts unknown column
+    names.
     """
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise ValueError(f"columns has {twice[0]!r} twice")
-    if not set(columns) - set(DIRECTORY_COLUMNS):
+    if not columns or (not single_file and not set(columns) - set(DIRECTORY_COLUMNS)):
         raise ValueError(
             "columns must have at least one name other than topic and partition, which are directory levels"
         )

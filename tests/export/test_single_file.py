@@ -85,6 +85,16 @@ def test_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
             kafkafmt.export(CODECS, out, engine="local", overwrite=overwrite)
 
 
+def test_single_file_can_contain_only_topic_and_partition(tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    export(CODECS, out, columns=["partition", "topic"])
+    table = pq.read_table(out)
+    assert table.column_names == ["partition", "topic"]
+    everything = tmp_path / "all" / "out.parquet"
+    export(CODECS, everything)
+    assert table.to_pylist() == pq.read_table(everything, columns=["partition", "topic"]).to_pylist()
+
+
 @pytest.mark.parametrize("name", ["out", "out.parquet"])
 def test_pipe_or_device_is_never_replaced(name: str, tmp_path: Path) -> None:
     """An export with `overwrite` to /dev/null would otherwise replace the device, if the user is root."""
