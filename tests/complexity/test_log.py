@@ -35,6 +35,7 @@ from kafkafmt.log.reading import nearby_transactions, segment_tables, segment_wa
 from kafkafmt.log.reading.damaged_spans import DamagedSpans
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_max_timestamp
+from kafkafmt.log.reading.partition_dir import PartitionDir
 from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.segment_walker import Walker
 from kafkafmt.log.reading.transaction_index import IndexEntries
@@ -191,6 +192,21 @@ def test_opening_for_writing_does_not_search_lists_of_files(tmp_path: Path, monk
     with kafkafmt.LogDirectory(folder.parent) as directory:
         assert directory.writer("t", 0).segments == list(range(segments))
         assert Compared.count < 10 * segments
+
+
+def test_choice_of_the_longest_replicas_does_not_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for copy in (1, 2):
+        for partition in range(3):
+            folder = tmp_path / f"{copy}" / f"t-{partition}"
+            folder.mkdir(parents=True)
+            (folder / f"{0:020}.log").write_bytes(simple_batch([b"v"] * copy, 0))
+
+    def fail(self: PartitionDir, other: object) -> bool:
+        raise AssertionError("searched the list of partitions")
+
+    monkeypatch.setattr(PartitionDir, "__eq__", fail)
+    found = discover([tmp_path / "1", tmp_path / "2"], "longest").partitions
+    assert [p.path.parent.name for p in found] == ["2", "2", "2"]
 
 
 @pytest.mark.parametrize("atomic", [False, True])

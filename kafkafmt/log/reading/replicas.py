@@ -56,21 +56,19 @@ def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: l
     never reads, such as deleted partitions, are always returned.
     """
     kept: list[PartitionDir] = []
-    chosen: dict[tuple[str, int], PartitionDir] = {}
+    chosen: dict[tuple[str, int], int] = {}  # indexes in `kept`
     for p in in_order(found):
         if not p.readable:
             kept.append(p)
             continue
-        other = chosen.get(p.key)
-        if other is None:
-            chosen[p.key] = p
+        at = chosen.setdefault(p.key, len(kept))
+        if at == len(kept):
             kept.append(p)
             continue
+        other = kept[at]
         if replicas is None:
             raise DuplicatePartitionError(p.topic, p.partition, (other.path, p.path))
         winner, loser = (p, other) if PartitionLog(p).next_offset > PartitionLog(other).next_offset else (other, p)
         messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, but its replica {loser.path} is not")
-        if winner is p:
-            kept[kept.index(other)] = p
-            chosen[p.key] = p
+        kept[at] = winner
     return kept
