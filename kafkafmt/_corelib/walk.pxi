@@ -293,7 +293,7 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
             if KF_UNLIKELY(p == NULL or p > stop or header_count < 0 or header_count > stop - p):
                 fault_code = FAULT_HEADER_COUNT
                 break
-            if header_count == 0:
+            if header_count == 0 and p != stop:     # The count 0 can also be a varint of several bytes.
                 fault_code = FAULT_RECORD_REST
                 break
         inside = easy or (offset >= first_offset and offset <= last_offset)

@@ -146,6 +146,22 @@ def test_varints_with_padding_are_read(core: ModuleType, size: int) -> None:
     assert records(core, data) == [(i, T0 + 3, 0, b"k", b"vw", (("h", None),)) for i in range(9)]
 
 
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+@pytest.mark.parametrize("extra", [b"", b"x"])
+def test_header_count_of_zero_with_padding_is_read(core: ModuleType, size: int, extra: bytes) -> None:
+    body = b"\x00" + varint(0) + varint(0) + sized(b"k") + sized(b"vw") + long_varint(0, size) + extra
+    # The native core reads the last records of a buffer in a different way.
+    for others in (0, 8):
+        data = batch([varint(len(body)) + body, *(record(i, value=b"x" * 50) for i in range(1, 1 + others))])
+        rows, error = decode(core, data)
+        if extra:
+            assert error is not None
+            assert (rows, error.message) == ([], "bytes are left over at the end of a record")
+        else:
+            assert error is None
+            assert len(rows) == 1 + others
+
+
 def test_attributes_of_a_record_are_ignored(core: ModuleType) -> None:
     assert len(records(core, batch([record(0, 0, b"k", b"v", attributes=0xFF), record(1, value=b"x" * 50)]))) == 2
 
