@@ -191,7 +191,10 @@ def test_leader_epochs_of_sparse_partitions_need_few_calls(tmp_path: Path, optio
     # A Metadata response contains the leader epoch of each partition, so the work per partition must be small.
     profile = cProfile.Profile()
     assert profile.runcall(served.leader_epoch) == epoch
-    assert sum(entry.callcount for entry in profile.getstats()) < 1000
+    # The number of calls inside the standard library depends on the version of Python.
+    ours = [e for e in profile.getstats() if not isinstance(e.code, str) and "kafkafmt" in e.code.co_filename]
+    assert 0 < sum(entry.callcount for entry in ours) < 350
+    assert sum(entry.callcount for entry in profile.getstats()) < 1100
 
 
 @pytest.mark.parametrize(("options", "end"), [({}, 9), ({"at": -2}, 7)])
