@@ -246,6 +246,11 @@ def check_local(path: Location, what: str) -> Path:
     return path
 
 
+def is_device_or_pipe(path: Path) -> bool:
+    """Return whether a path names a device or a pipe, such as /dev/stdout, which must not be replaced with a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 class TemporaryFilesError(OSError):
     """Raised if there is no space for a temporary file. It contains the path of the directory for temporary files."""
 

@@ -39,7 +39,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..log.auditing.salvage_output import OutputPlaceError
-from ..paths import Location, local_path
+from ..paths import Location, is_device_or_pipe, local_path
 from .errors import OutputExistsError, ResumeError
 from .output import PATHS, AttemptFiles, Output, WrittenFile
 
@@ -102,9 +102,9 @@ class Staging(Output):
         """Raise OutputExistsError if the output exists, and `overwrite` and `resume` are False.
 
         Raise OutputPlaceError if the output is a device or a pipe, such as /dev/null. An export would
-        replace it by a directory or a file.
+        replace it with a directory or a file.
         """
-        if self.output.exists() and not self.output.is_dir() and not self.output.is_file():
+        if is_device_or_pipe(self.output):
             raise OutputPlaceError(str(self.output), "is a device or a pipe, which is not replaced")
         if os.path.lexists(self.output) and not self.overwrite and not self.resume:
             raise OutputExistsError(self.output)

@@ -16,7 +16,7 @@ from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import StructureError
 from ...notebook import html_table
-from ...paths import full_disk_named, local_path
+from ...paths import full_disk_named, is_device_or_pipe, local_path
 from ...text import counted
 from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, globs_of, paths_of
 from ..auditing.salvage_source import Bounds
@@ -333,20 +333,15 @@ def _committed_offsets(found: Discovery, run: Run) -> list[CommittedOffset]:
 
 def _writable(path: Path) -> Path:
     """Return the path of the file to write, without links. Raise an OSError if the file cannot be written."""
-    if _is_special(path):
+    if is_device_or_pipe(path):
         return path
-    path = Path(os.path.realpath(path))  # `local_files.replace` would replace a link by a file
+    path = Path(os.path.realpath(path))  # `local_files.replace` would replace a link with a file
     refuse_missing(path.parent)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not os.access(path.parent, os.W_OK):  # the file is replaced, so its own permissions do not matter
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     return path
-
-
-def _is_special(path: Path) -> bool:
-    """Return whether a path names a pipe or a device, such as /dev/stdout, which must not be replaced by a file."""
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _write_groups(
@@ -368,7 +363,7 @@ def _write_groups(
         [*([o.group] if several else []), o.topic, o.partition, o.offset] for o in offsets
     )
     data = text.getvalue().encode()
-    if _is_special(table):
+    if is_device_or_pipe(table):
         table.write_bytes(data)
     else:
         local_files.replace(table, data)
