@@ -225,7 +225,7 @@ cdef int64_t inner_messages_end(const uint8_t* data, Py_ssize_t size, FoundBatch
 cdef Damage damage_at(const uint8_t* p, int64_t position, int64_t expected) noexcept nogil:
     """Decode the header of the damaged batch at `position` in the file. Its 61 bytes are at `p`."""
     cdef Damage bad
-    cdef bint legacy = p[MAGIC_AT] < MAGIC_V2, possible = legacy and int32_at(p + LENGTH_AT) >= min_length(p[MAGIC_AT])
+    cdef bint legacy = p[MAGIC_AT] < MAGIC_V2, possible = legacy and int32_at(p + LENGTH_AT) >= min_length(p[MAGIC_AT]), dense
     bad.first_offset = int64_at(p)
     bad.next_offset = last_offset_at(p) + 1
     bad.end = INT64_MAX
@@ -233,13 +233,14 @@ cdef Damage damage_at(const uint8_t* p, int64_t position, int64_t expected) noex
         bad.end = position + ENTRY_OVERHEAD + <int64_t>int32_at(p + LENGTH_AT)
     bad.magic_v2 = p[MAGIC_AT] == MAGIC_V2
     # Zeros look like the header of a message of format 0.
-    bad.trusted = in_reach(bad.first_offset, expected) and (
+    dense = (
         header_is_dense(p) if bad.magic_v2 else legacy and (int32_at(p + LENGTH_AT) != 0 or int32_at(p + LEGACY_CRC_AT) != 0))
-    bad.continues = bad.trusted and bad.first_offset == expected
+    bad.continues = dense and bad.first_offset == expected
     # A header of zeros has the magic and the codec of an uncompressed message, but its length is impossible.
     bad.plain = possible and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     bad.wrapper = possible and 0 < p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < CODEC_ZSTD
-    bad.trusted = bad.continues or (bad.trusted and not (legacy and p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK))
+    bad.trusted = bad.continues or (
+        dense and not (legacy and p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK) and in_reach(bad.first_offset, expected))
     bad.kind = KIND_CRC32 if legacy else KIND_CRC32C
     bad.stored = <uint32_t>int32_at(p + (LEGACY_CRC_AT if legacy else CRC_AT))
     bad.crc, bad.summed = 0, position + (MAGIC_AT if legacy else CRC_START)

@@ -107,7 +107,7 @@ def header_continues(head: bytes, expected: int) -> bool:
     """
     if not header_stands(head, expected):
         return False
-    return len(head) < LENGTH_AT or int.from_bytes(head[:LENGTH_AT], "big") - expected <= MAX_RELATIVE_OFFSET
+    return len(head) < LENGTH_AT or offset_in_reach(int.from_bytes(head[:LENGTH_AT], "big"), expected)
 
 
 def header_stands(head: bytes, expected: int) -> bool:
