@@ -347,6 +347,7 @@ def scan_damaged(
     window: SearchWindow | None = None,
     wrappers: IntArray | None = None,
     prefetch: bool = False,
+    anchor: IntArray | None = None,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
     """Scan valid batches, and skip damaged batches.
 
@@ -402,6 +403,9 @@ def scan_damaged(
         Continue after wrapper messages that `wrappers` does not contain. The result is then only an
         estimate of the wrapper messages in the buffer. By default, the scan ends before such a
         message.
+    anchor : int64 array of 2 items, optional
+        See `expected_after`. If None, no batch is doubtful. `origin` must be the position of the
+        buffer in the file.
 
     Returns
     -------
@@ -437,6 +441,49 @@ def scan_damaged(
     - a batch that cannot be stored, because `table` or `spans` has no row left
 
     The function runs without the GIL.
+    """
+
+def expected_after(
+    rows: BatchTable, firsts: IntArray, start: int, expected: int, last: int | None, anchor: IntArray
+) -> tuple[int, int | None]:
+    """Return the lowest offset that the batch after some valid batches can have.
+
+    A segment can contain a block of another file, or of another part of the same file. The valid
+    batches in this block have offsets that do not belong to this place. Therefore, batches are
+    doubtful in two cases:
+
+    - Three times the lost bytes could not contain the offsets that are missing before the batches.
+    - The batches follow damage, and their offsets are below the expected offset.
+
+    Doubtful batches do not change the lowest offset that the next batch can have. Batches are no
+    longer doubtful if the lost bytes and the batches after them exceed 1 MiB.
+
+    Parameters
+    ----------
+    rows : array of BATCH_DTYPE
+        Adjacent valid batches.
+    firsts : int64 array
+        First offset of each batch.
+    start : int
+        File position to which the positions in `rows` are relative.
+    expected : int
+        Lowest offset that the first batch can have.
+    last : int or None
+        Last offset of the valid batch directly before the first batch. None if the bytes before the
+        first batch are damaged.
+    anchor : int64 array of 2 items
+        File position of the end of the last batch that is not doubtful, and base offset of the segment.
+        The position is updated.
+
+    Returns
+    -------
+    expected : int
+        Lowest offset that the next batch can have, at most 2**63 - 1. If offsets are missing directly
+        before the last batch, its base offset may be corrupted. In this case, the result is one more
+        than the lower of two offsets: the last offset of the last batch, and the last offset of the
+        batch before it.
+    last : int or None
+        Last offset of the last batch.
     """
 
 def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:

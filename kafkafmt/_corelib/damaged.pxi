@@ -87,7 +87,7 @@ cdef inline int describe_problem(int64_t* span, int status, const uint8_t* p, co
 
 
 def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expected=0, last=None, origin=0, window=None, wrappers=None,
-                 prefetch=False):
+                 prefetch=False, anchor=None):
     cdef Source source = Source(buffer), searched = None
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t first, stop_at, n = 0, n_spans = 0, taken, capacity = len(table), span_capacity = len(spans)
@@ -99,7 +99,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
     cdef const uint8_t* stop = source.data + stop_at
     cdef const uint8_t* following
     cdef Batch* row
-    cdef int64_t lowest = expected, before, buffer_at = origin, window_at = 0, searched_from = 0, searched_to = 0, searched_end = 0, zero_tail = 0, at, failed_bytes = 0
+    cdef int64_t lowest = expected, last_offset, buffer_at = origin, window_at = 0, searched_from = 0, searched_to = 0, searched_end = 0, zero_tail = 0, at, failed_bytes = 0
     cdef FoundBatches candidates = FoundBatches(NULL, 0)
     cdef Prefixes prefixes = Prefixes(p, stop, [NULL, NULL], [0, 0])
     cdef bint known = last is not None, beyond = False, own = False, derive
@@ -109,6 +109,7 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
     cdef Py_ssize_t n_inner = 0 if wrappers is None else len(wrappers)
     cdef const int64_t* inner = <const int64_t*>arrays.take(wrappers, INNER_COLUMNS * n_inner, 8, False)
     cdef const int64_t* inner_end = inner + INNER_COLUMNS * n_inner
+    cdef int64_t* certain = <int64_t*>arrays.take(anchor, 2, 8)
     cdef bint with_wrappers = wrappers is not None, guess = prefetch
     cdef uint32_t crc = 0
     cdef int status = SCAN_FULL, failed = 0
@@ -142,7 +143,6 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
                     p = source.data + row.position
                     status = SCAN_END
                     break
-                before = previous if known else lowest - 1
                 first_offset = row.base_offset
                 if row.count < 0 and row.magic < MAGIC_V2:
                     while inner < inner_end and inner[0] < row.position:
@@ -160,9 +160,10 @@ def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expecte
                         p = source.data + row.position
                         status = SCAN_END
                         break
-                previous = row.base_offset + row.last_offset_delta
-                lowest = (previous if first_offset == before + 1 else min(before, previous)) + 1
-                known = True
+                last_offset = row.base_offset + row.last_offset_delta
+                lowest = next_expected(first_offset, last_offset, buffer_at + row.position, buffer_at + (p - source.data),
+                                       lowest, previous, known, certain)
+                previous, known = last_offset, True
                 magics |= 1u << (row.magic & 7)
                 codecs |= 1u << (row.attributes & CODEC_MASK)
                 n += 1

@@ -11,6 +11,7 @@ from .check import look_at_payload, number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
 from .cut_off import is_cut_off
 from .damaged import scan_damaged
+from .expected import expected_after
 from .find import find_batch, find_batches, scan_extents
 from .find_spans import find_spans
 from .format import format_records
@@ -44,6 +45,7 @@ __all__ = [
     "decode_records",
     "decode_valid_records",
     "end_transactions",
+    "expected_after",
     "find_batch",
     "find_batches",
     "find_spans",

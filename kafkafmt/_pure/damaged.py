@@ -16,6 +16,7 @@ from ..constants import (
 from ..errors import ChecksumError, KafkaFormatError, StructureError, UnsupportedError
 from ..types import BatchTable, Buffer, IntArray, SearchWindow
 from .batch import HEADER, INT8_OF, INT32, checksums, scan_batches
+from .expected import next_expected
 from .plausible import batch_end, continues_log, is_plain, plausible_positions, stored_crc, whole
 from .prefix_crcs import PrefixCrcs
 from .resume import resume_after
@@ -114,6 +115,7 @@ def scan_damaged(
     window: SearchWindow | None = None,
     wrappers: IntArray | None = None,
     prefetch: bool = False,
+    anchor: IntArray | None = None,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
     view = view_of(buffer)
     stop = check_range(view, start, end)
@@ -134,7 +136,6 @@ def scan_damaged(
                 continue
             if (wrapper and wrappers is None) or base + delta >= MAX_OFFSET:
                 return n, m, p, expected, last, None
-            before = expected - 1 if last is None else last
             first = base
             if wrapper and p in inner:
                 first, inner_last, records = inner[p]
@@ -144,11 +145,12 @@ def scan_damaged(
                     continue
             elif wrapper and not prefetch:
                 return n, m, p, expected, last, None
+            end_at = int(row["position"]) + int(row["size"])
+            expected = next_expected(first, base + delta, origin + p, origin + end_at, expected, last, anchor)
             last = base + delta
-            expected = (last if first == before + 1 else min(before, last)) + 1
             magics |= 1 << int(row["magic"])
             codecs |= 1 << int(row["attributes"] & CODEC_MASK)
-            n, p = n + 1, int(row["position"]) + int(row["size"])
+            n, p = n + 1, end_at
             continue
         problem = problem_of(view, p, stop, size, error)
         if problem is None:

@@ -28,7 +28,7 @@ from ...constants import (
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError
-from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, IntArray, last_offset
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, IntArray
 from ..format.file_view import FileView
 from .offset_check import split_at_wrong_offsets
 from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
@@ -100,6 +100,7 @@ class Walker(TableReader):
         self._before_read = seen.show
         position, expected = 0, self.base_offset
         last: int | None = self.base_offset - 1
+        anchor = np.array([0, self.base_offset], np.int64)
         damaged, scanned_to = False, -1
         tried = (-1, -1)
         """Position at which the last native scan ended, and position of its buffer."""
@@ -112,7 +113,7 @@ class Walker(TableReader):
                 and (last is None or last <= MAX_OFFSET)
             ):
                 at = self._buffer_at
-                rows, spans, position, expected, last, error = self._scan_damaged(position, expected, last)
+                rows, spans, position, expected, last, error = self._scan_damaged(position, expected, last, anchor)
                 if len(rows):
                     seen.add(at, self._buffer, rows)
                     self.search.note(core.summarize_batches(rows))
@@ -134,7 +135,9 @@ class Walker(TableReader):
                             seen.add(start, buffer, rows)
                             pending.add(rows, firsts, start)
                             self.search.note(found if len(rows) == len(table) else core.summarize_batches(rows))
-                            expected, last = _expected(rows, firsts, last, expected)
+                            expected, last = core.expected_after(
+                                rows, np.ascontiguousarray(firsts), start, expected, last, anchor
+                            )
                             position = start + int(rows["position"][-1]) + int(rows["size"][-1])
                         if wrong is not None:
                             pending.damage(wrong)
@@ -173,8 +176,9 @@ class Walker(TableReader):
             if self._buffered < self.size:  # the file was truncated after it was opened
                 self._buffered = 0
                 return None
+        base, anchor = self.base_offset, np.array([0, self.base_offset], np.int64)
         n, m, end, _, _, _ = core.scan_damaged(
-            self._buffer, self._table, self._spans, 0, self.size, self.size, self.base_offset, self.base_offset - 1
+            self._buffer, self._table, self._spans, 0, self.size, self.size, base, base - 1, anchor=anchor
         )
         if end < self.size or not n or m > SINGLE_SPANS:
             return None
@@ -190,12 +194,12 @@ class Walker(TableReader):
         return 0 <= position - self._buffer_at < self._buffered
 
     def _scan_damaged(
-        self, position: int, expected: int, last: int | None
+        self, position: int, expected: int, last: int | None, anchor: IntArray
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
         """Find the valid batches and the damage in the rest of the buffer with `core.scan_damaged`.
 
         Positions in the returned array of batch headers are relative to the buffer. All other
-        positions are file positions.
+        positions are file positions. `anchor` is updated.
         """
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
@@ -214,14 +218,17 @@ class Walker(TableReader):
         )
         inner = self.wrappers.within(position, at + stop)
         inner[:, 0] += start
-        n, m, end, expected, last, error = scan(inner)
+        reached = anchor.copy()
+        n, m, end, expected, last, error = scan(inner, False, reached)
         if error is None and end < stop and n < len(self._table) and m < len(self._spans):
             # The scan may have ended at a wrapper message. Read all wrapper messages that follow at once.
-            n, *_ = scan(inner, True)
+            n, *_ = scan(inner, True, anchor.copy())
             self.wrappers.first_offsets(at, self._buffer, self._table[:n])
             inner = self.wrappers.within(position, at + stop)
             inner[:, 0] += start
-            n, m, end, expected, last, error = scan(inner)
+            reached = anchor.copy()
+            n, m, end, expected, last, error = scan(inner, False, reached)
+        anchor[:] = reached
         spans = self._spans[:m]
         spans[:, :2] += at
         return self._table[:n], spans, end + at, expected, last, error
@@ -287,28 +294,3 @@ class _Seen:
             rows = self._rows[: self._count]
             self._see(self._start, self._buffer, rows, core.summarize_batches(rows), self._reader)
         self._count = 0
-
-
-def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return two offsets: the lowest offset that a batch after `rows` can have, and the last offset in `rows`.
-
-    If offsets are missing directly before the last batch in `rows`, the base offset of the last
-    batch may be corrupted. In this case, the first result (the lowest offset that the next batch
-    can have) is one more than the lower of two offsets: the last offset of the last batch, and the
-    last offset of the batch before it.
-
-    Parameters
-    ----------
-    before : int or None
-        Last offset before `rows`. None if damage directly precedes `rows`.
-    expected : int
-        Lowest possible offset of the first batch in `rows`.
-    """
-    last = last_offset(rows[-1])
-    if len(rows) > 1:
-        before = last_offset(rows[-2])
-    elif before is None:
-        before = expected - 1
-    if int(firsts[-1]) == before + 1:
-        return last + 1, last
-    return min(before, last) + 1, last
