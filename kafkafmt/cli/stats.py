@@ -180,12 +180,11 @@ def _show_topic(t: TopicStats) -> None:
         _line("records", f"{_sizes(c.record_bytes)}; {nulls}")
     if c.keys is not None:
         about = counted(c.keys.distinct, "distinct key") if c.keys.exact else f"about {c.keys.distinct:,} distinct keys"
-        top = _top((k.key.decode(errors="backslashreplace"), k.records) for k in c.keys.top)
-        _line("keys", about + (f": {top}" if top else ""))
+        _line("keys", about + _top((k.key.decode(errors="backslashreplace"), k.records) for k in c.keys.top))
     if c.headers is not None and c.headers.headers:
         _line(
             "headers",
-            f"{counted(c.headers.headers, 'header')} in {counted(c.headers.records, 'record')}: {_top(c.headers.names.items())}",
+            f"{counted(c.headers.headers, 'header')} in {counted(c.headers.records, 'record')}{_top(c.headers.names.items())}",
         )
     p = c.producers
     if p.ids != 0 or p.transactional_batches:
@@ -195,7 +194,7 @@ def _show_topic(t: TopicStats) -> None:
             if p.transactional_batches
             else ""
         )
-        _line("producers", f"{known}: {_top((f'id {i}', n) for i, n in p.top.items())}{more}")
+        _line("producers", f"{known}{_top((f'id {i}', n) for i, n in p.top.items())}{more}")
     if c.rate.buckets:
         _show_rate(c)
 
@@ -225,7 +224,9 @@ def _sizes(sizes: Sizes) -> str:
 
 
 def _top(items: Any) -> str:
-    return ", ".join(f"{_short(plain(name))} {n:,}" for name, n in items)
+    """Format the most frequent names and their counts, after a colon. Return "" if there are no names."""
+    names = ", ".join(f"{_short(plain(name))} {n:,}" for name, n in items)
+    return f": {names}" if names else ""
 
 
 def _short(name: str) -> str:

@@ -34,6 +34,15 @@ def test_stats_prints_a_table_and_one_block_for_each_topic() -> None:
     assert "34 distinct keys: falling-0 39" in done.stdout
 
 
+def test_stats_without_most_frequent_values_prints_no_empty_list() -> None:
+    log = GOLDEN / "kafka-4.3.1" / "transactions" / "log"
+    for path in (CODECS, log):
+        done = kafkafmt("stats", path, "--deep", "--top", "0")
+        assert done.returncode == 0
+        assert not re.search(": *$|: ;|:;", done.stdout, re.MULTILINE)
+    assert "producer" in done.stdout
+
+
 def test_stats_without_deep_prints_unknown_sizes() -> None:
     lines = kafkafmt("stats", CODECS, "-t", "codec-zstd").stdout.splitlines()
     assert lines[1].split()[:6] == ["codec-zstd", "547", "28", "89,661", "?", "?"]
