@@ -121,11 +121,14 @@ def metadata(case: Case) -> Any:
 
 
 def _calls_of(script: str) -> list[str]:
-    """Return the first lines of all commands after the usage. Quoted texts can contain newlines."""
+    """Return the first lines of all commands after the usage. Quoted texts can contain newlines.
+
+    A single quote in a quoted text is written as a single quote in double quotes.
+    """
     body, found, quoted = script.partition("suffix=.sh; fi\n")[2], [], False
     for line in body.split("\n"):
         if line and not quoted:
             found.append(line)
         if quoted or not line.startswith("#"):
-            quoted ^= line.count("'") % 2 == 1
+            quoted ^= line.replace('"\'"', "").count("'") % 2 == 1
     return found
