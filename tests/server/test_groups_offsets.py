@@ -16,9 +16,11 @@ import pytest
 from handler_calls import Caller, internal_catalog, run
 
 from kafkafmt import protocol
+from kafkafmt.log.reading.groups import CommittedOffset
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.catalog import Catalog
 from kafkafmt.server.groups import GroupApis, GroupLimits, GroupsFileError
+from kafkafmt.server.groups.offsets import Commit, CommittedOffsets, GroupFacts
 from kafkafmt.server.groups.offsets_file import Entry, GroupsFile
 from kafkafmt.server.internal_topics import read_groups
 
@@ -434,6 +436,62 @@ def test_outdated_lines_are_removed_while_the_server_runs(tmp_path: Path, monkey
     with serving(path) as server:
         server.load()
         assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 199
+
+
+def test_groups_file_with_long_names_stays_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name and the metadata of a commit can take six times as many bytes in JSON, in each line of the file."""
+    monkeypatch.setattr("kafkafmt.server.groups.offsets_file.MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("kafkafmt.server.groups.offsets_file.SPARE_BYTES", 256 << 10)
+    path, group = tmp_path / "groups.json", "\x01" * 10_000
+    with serving(path) as server:
+        for number in range(30):
+            codes = run(server.commit({("source", 0): number}, group, metadata="\x02" * 4000))
+            assert codes == {("source", 0): ErrorCode.NONE}
+        assert path.stat().st_size < 512 << 10
+    with serving(path) as server:
+        server.load()
+        assert server.apis.coordinator.offsets.of_group(group)["source", 0].offset == 29
+
+
+def test_full_groups_file_refuses_commits_until_a_group_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkafmt.server.groups.offsets_file.MAX_BYTES", 16_000)
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+        codes = [run(server.commit({("source", 0): 7}, f"{n}", metadata="m" * 4000))["source", 0] for n in range(5)]
+        assert codes == [ErrorCode.NONE] * 3 + [ErrorCode.INVALID_COMMIT_OFFSET_SIZE] * 2
+        assert path.stat().st_size < 15_000
+        assert "the file would be larger than 15000 bytes; delete unused groups" in server.messages[0]
+        deleted = run(server.call(protocol.DeleteGroupsRequest(groups_names=["0", "1"])))
+        assert [result.error_code for result in deleted.results] == [ErrorCode.NONE] * 2
+        monkeypatch.setattr("kafkafmt.server.groups.offsets.FULL_INTERVAL", 0)
+        assert run(server.commit({("source", 0): 8}, "3", metadata="m" * 4000)) == {("source", 0): ErrorCode.NONE}
+    with serving(path) as server:
+        server.load()
+        offsets = server.apis.coordinator.offsets
+        assert [[c.offset for c in offsets.of_group(f"{n}").values()] for n in range(5)] == [[], [], [7], [8], []]
+
+
+def test_deleted_commits_of_the_directory_cause_few_rewrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file keeps a line for each deleted commit of the directory, and these lines are never outdated."""
+    monkeypatch.setattr("kafkafmt.server.groups.offsets_file.SPARE_LINES", 20)
+    seed = [CommittedOffset("g", "t", n, 5, None, "", 1, None) for n in range(100)]
+    offsets = CommittedOffsets(GroupsFile(tmp_path / "groups.json"))
+    offsets.start(seed)
+    offsets.delete_offsets("g", [("t", number) for number in range(1, 100)])
+    replaced: list[str] = []
+    replace_file = os.replace
+
+    def replace_and_count(old: str, new: str) -> None:
+        replaced.append(new)
+        replace_file(old, new)
+
+    monkeypatch.setattr(os, "replace", replace_and_count)
+    for number in range(40):
+        offsets.commit("other", GroupFacts("consumer", 1), {("t", 0): Commit(number)})
+    offsets.close()
+    assert len(replaced) <= 1
 
 
 @pytest.mark.parametrize(

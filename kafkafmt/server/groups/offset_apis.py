@@ -23,6 +23,7 @@ from ..handlers import Handlers, RequestContext, distinct
 from .consumer_state import ConsumerGroup
 from .coordinator import AnyGroup, Coordinator
 from .offsets import CLASSIC_PROTOCOL, COMMIT_BYTES, Commit, GroupFacts, PartitionKey
+from .offsets_file import GroupsFileFullError
 from .rebalance import GROUP_BYTES, State
 
 BY_TOPIC_ID = 10
@@ -120,7 +121,8 @@ class OffsetApis:
 
     def _write_failed(self, error: OSError) -> ErrorCode:
         self._catalog.settings.on_message(f"the groups file cannot be written: {error}")
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        full = isinstance(error, GroupsFileFullError)
+        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if full else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     # OffsetFetch
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from sys import getsizeof
 from typing import NamedTuple
 
 from ...log.reading.groups import CommittedOffset, Group
-from .offsets_file import Entry, GroupsFile
+from .offsets_file import FULL_INTERVAL, Entry, GroupsFile, GroupsFileFullError
 
 COMMIT_BYTES = 400
 """Approximate memory of a commit without its metadata, in bytes."""
@@ -78,6 +79,8 @@ class CommittedOffsets:
         self._seed: dict[str, dict[PartitionKey, Commit]] = {}
         self._seed_facts: dict[str, GroupFacts] = {}
         self._file = file
+        self._rewritten_full = float("-inf")
+        """Time of the latest rewrite of a full groups file, on the monotonic clock."""
         self._entries = [] if file is None else file.load()
 
     def start(self, offsets: Iterable[CommittedOffset] = (), groups: Iterable[Group] = ()) -> None:
@@ -142,12 +145,24 @@ class CommittedOffsets:
 
     def _store(self, entries: list[Entry]) -> None:
         if self._file is not None:
-            self._file.append(entries)
+            self._append(self._file, entries)
         for entry in entries:
             self._apply(entry)
-        if self._file is not None and self._file.needs_rewrite(len(self._groups), self.size // COMMIT_BYTES):
+        if self._file is not None and self._file.needs_rewrite():
             with suppress(OSError):  # a failed rewrite loses nothing, because the file already contains the changes
                 self._file.rewrite(self._changes())
+
+    def _append(self, file: GroupsFile, entries: Sequence[Entry]) -> None:
+        """Append entries to the groups file. If the file is full, rewrite it without outdated lines first."""
+        try:
+            file.append(entries)
+        except GroupsFileFullError:
+            now = time.monotonic()
+            if now - self._rewritten_full < FULL_INTERVAL:
+                raise
+            self._rewritten_full = now
+            file.rewrite(self._changes())
+            file.append(entries)
 
     def _apply(self, entry: Entry) -> None:
         group_id, topic, partition = entry.group, entry.topic, entry.partition

@@ -18,10 +18,11 @@ new file replaces the old file by an atomic rename.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,9 +32,18 @@ from ...paths import full_disk_named
 HEADER = {"kafkafmt_groups": 1}
 _HEADER_LINE = json.dumps(HEADER).encode() + b"\n"
 SPARE_LINES = 10_000
-"""Rewrite the groups file if it has this many more outdated lines than current lines."""
+"""Rewrite the groups file if more lines were appended than it had before, and this many more."""
+SPARE_BYTES = 64 << 20
+"""Rewrite the groups file if this number of bytes was appended.
+
+A client can choose long names and long metadata, so 10,000 lines can have 2 GB.
+"""
 MAX_BYTES = 256 << 20
-"""Size of the largest groups file that the server reads, in bytes."""
+"""Size of the largest groups file that the server reads, in bytes. The server writes no larger file."""
+FOR_DELETIONS = 1 / 16
+"""Part of `MAX_BYTES` that only deletions can use, so that a client can delete groups if the file is full."""
+FULL_INTERVAL = 60.0
+"""Least number of seconds between two rewrites of a full file. Each rewrite can take seconds."""
 FIELDS: dict[str, type[str] | type[int]] = {
     "group": str, "topic": str, "partition": int, "offset": int, "leader_epoch": int, "metadata": str,
     "timestamp": int, "protocol_type": str, "generation": int,
@@ -49,6 +59,10 @@ KINDS = (
 
 class GroupsFileError(ValueError):
     """Raised if a file is not a valid groups file, or if another server uses it."""
+
+
+class GroupsFileFullError(OSError):
+    """Raised if a change would make the groups file larger than `MAX_BYTES`."""
 
 
 class Entry(NamedTuple):
@@ -105,7 +119,8 @@ class GroupsFile:
         if self.path.exists() and not self.path.is_file():
             raise GroupsFileError(f"{path} is not a regular file; pass the path of a new file or of a groups file")
         self.ignored: bytes = b""
-        self._lines = 0
+        self._lines = self._appended = self._appended_bytes = 0
+        """Number of lines after the last rewrite, and of the lines and bytes that were appended since then."""
         self._incomplete = 0
         """Number of bytes of an incomplete line at the end of the file. `append` removes them."""
         self._prefix = b""
@@ -139,14 +154,28 @@ class GroupsFile:
             )
         return [self._entry(number, line) for number, line in enumerate(lines[1:], 2)]
 
-    def append(self, entries: Iterable[Entry]) -> None:
-        """Append changes to the groups file. If a write fails, the file keeps its previous content."""
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Append changes to the groups file. If a write fails, the file keeps its previous content.
+
+        Raises
+        ------
+        GroupsFileFullError
+            The groups file would become so large that the server could not read it again.
+        OSError
+            The groups file cannot be written.
+        """
         data, count = _lines(entries)
+        deletions = all(entry.offset is None and entry.protocol_type is None for entry in entries)
         size = os.fstat(self._handle.fileno()).st_size
         if self._incomplete:
             size -= self._incomplete
             self._handle.truncate(size)
             self._incomplete = 0
+        limit = MAX_BYTES if deletions else int(MAX_BYTES * (1 - FOR_DELETIONS))
+        if size + len(self._prefix) + len(data) > limit:
+            raise GroupsFileFullError(
+                errno.EFBIG, f"the file would be larger than {limit} bytes; delete unused groups", str(self.path)
+            )
         try:
             with full_disk_named(self.path):
                 _write(self._handle, self._prefix + data)
@@ -154,11 +183,12 @@ class GroupsFile:
             self._handle.truncate(size)
             raise
         self._prefix = b""
-        self._lines += count
+        self._appended += count
+        self._appended_bytes += len(data)
 
-    def needs_rewrite(self, groups: int, commits: int) -> bool:
-        """Return True if most lines of the groups file have been superseded by later lines."""
-        return self._lines > 2 * (groups + commits) + SPARE_LINES
+    def needs_rewrite(self) -> bool:
+        """Return whether so much was appended since the last rewrite that many lines are probably outdated."""
+        return self._appended > self._lines + SPARE_LINES or self._appended_bytes > SPARE_BYTES
 
     def rewrite(self, entries: Iterable[Entry]) -> None:
         """Replace the content of the groups file atomically.
@@ -178,10 +208,11 @@ class GroupsFile:
         except OSError:
             handle.close()
             temporary.unlink(missing_ok=True)
-            self._lines = 0  # try to rewrite the file again after SPARE_LINES more lines were appended
+            self._appended = self._appended_bytes = 0  # try again after the same number of lines or bytes
             raise
         self._handle.close()
         self._handle, self._lines = handle, count
+        self._appended = self._appended_bytes = 0
         self._incomplete, self._prefix = 0, b""
 
     def close(self) -> None:
