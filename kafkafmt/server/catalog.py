@@ -28,6 +28,7 @@ from ..log.reading.choice import choose_partitions
 from ..log.reading.selection import select_partitions
 from ..messages.as_json import uuid_text
 from ..paths import UrlPath, input_path
+from ..text import plain
 from .fetch_request import TopicKey
 from .resources import Resources
 from .served_partition import ServedPartition
@@ -118,6 +119,15 @@ def existing(topic: Topic | None, number: int) -> ServedPartition | None:
     """Return a partition of a topic, or None if it does not exist or was deleted."""
     found = None if topic is None else topic.partitions.get(number)
     return None if found is None or found.deleted else found
+
+
+def is_encodable(name: str) -> bool:
+    """Return whether a name can be sent to clients. The names of files can have bytes that are not valid UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Catalog:
@@ -273,6 +283,11 @@ class Catalog:
         for directory in directories:
             old = before[directory.topic].partitions.get(directory.partition) if directory.topic in before else None
             known = old is not None and old.directory.path == directory.path and not old.missing
+            if not is_encodable(directory.topic):
+                self.settings.on_message(
+                    f"{plain(str(directory.path))}: the partition is not served, because its name is not valid UTF-8"
+                )
+                continue
             if directory.error is not None and not known:
                 self.settings.on_message(
                     f"{directory.path}: the partition is not served, because it cannot be read: {directory.error}"
@@ -352,4 +367,4 @@ class Catalog:
                     return Cluster(values["cluster.id"], node)
             break
         paths = "\n".join(sorted(os.fspath(path) for path in self.settings.paths))
-        return Cluster(uuid_text(UUID(bytes=hashlib.sha256(paths.encode()).digest()[:16], version=4)), node)
+        return Cluster(uuid_text(UUID(bytes=hashlib.sha256(os.fsencode(paths)).digest()[:16], version=4)), node)

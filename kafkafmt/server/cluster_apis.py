@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import protocol
+from ..log.format.names import is_topic_name
 from ..protocol import ErrorCode
 from ..protocol.apis import API_VERSIONS
 from .catalog import Catalog, Topic
@@ -17,6 +18,15 @@ READ_OPERATIONS = 1 << 3 | 1 << 8 | 1 << 10
 """Bit set of the operations READ, DESCRIBE and DESCRIBE_CONFIGS of Kafka's ``AclOperation``."""
 NOT_REQUESTED = -(2**31)
 BROKERS_ENDPOINT = 1
+
+
+def missing_topic_error(name: str) -> ErrorCode:
+    """Return the error code for a topic that does not exist.
+
+    A client requests an unknown topic again and again, but stops if the name cannot belong to any topic.
+    """
+    valid = is_topic_name(name)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 class ClusterApis:
@@ -92,7 +102,7 @@ class ClusterApis:
                 error = ErrorCode.UNKNOWN_TOPIC_ID
             else:
                 found = self._catalog.topic(wanted.name)
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                error = missing_topic_error(wanted.name)
             if found is not None:
                 yield self._topic(found, operations)
             else:

@@ -20,6 +20,7 @@ from ..protocol import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from ..text import plain
 from .catalog import Catalog
 from .groups import GroupLimits
 from .handlers import Handlers, RequestContext, distinct
@@ -207,9 +208,9 @@ class ConfigApis:
             except ConfigError as error:
                 result.error_code, result.error_message = error.code, str(error)
                 configs = []
-            keys = None if resource.configuration_keys is None else set(resource.configuration_keys)
+            keys = set(resource.configuration_keys or ())
             for config in configs:
-                if keys is not None and config.name not in keys:
+                if keys and config.name not in keys:  # As in Kafka, an empty list of keys selects all configs.
                     continue
                 config.is_default = version == 0 and config.config_source == Source.DEFAULT
                 if not request.include_synonyms:
@@ -257,7 +258,7 @@ class ConfigApis:
 
     def _broker_configs(self) -> Iterator[Config]:
         cluster, limits = self._catalog.cluster, GroupLimits()
-        directories = {str(served.directory.path.parent): None for served in self._catalog.partitions}
+        directories = {plain(str(served.directory.path.parent)): None for served in self._catalog.partitions}
         address = f"PLAINTEXT://{cluster.host}:{cluster.port}"
         for name, value, kind, documentation in (
             ("advertised.listeners", address, Type.STRING, "Address to which clients connect."),

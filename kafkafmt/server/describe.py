@@ -25,8 +25,9 @@ from ..protocol import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from ..text import plain
 from .catalog import Catalog, Topic
-from .cluster_apis import READ_OPERATIONS
+from .cluster_apis import READ_OPERATIONS, missing_topic_error
 from .configs import ConfigApis, KnownConfigs
 from .handlers import Handler, Handlers, RequestContext
 from .settings import ServerSettings
@@ -92,7 +93,9 @@ class DescribeApis:
                 result = results.get(str(folder))
                 if result is None:
                     total, usable = _disk_space(folder)
-                    result = make.DescribeLogDirsResult(log_dir=str(folder), total_bytes=total, usable_bytes=usable)
+                    result = make.DescribeLogDirsResult(
+                        log_dir=plain(str(folder)), total_bytes=total, usable_bytes=usable
+                    )
                     results[str(folder)] = result
                 if wanted is not None and (topic.name, number) not in wanted:
                     continue
@@ -126,7 +129,7 @@ class DescribeApis:
                 break
             topic = self._catalog.topic(name)
             if topic is None:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                error = missing_topic_error(name)
                 response.topics.append(make.DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
                 continue
             numbers = [n for n in topic.partitions if name > first_topic or n >= first_partition]

@@ -18,6 +18,7 @@ from ..protocol import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from ..text import plain
 from .catalog import Catalog
 from .handlers import Handlers, RequestContext, distinct
 from .internal_topics import TRANSACTION_STATES, Transaction, read_transactions
@@ -133,7 +134,7 @@ class TransactionApis:
             entries = served.producers()
         except (KafkaFormatError, OSError) as error:
             return make.PartitionResponse(
-                partition_index=served.number, error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(error)
+                partition_index=served.number, error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=plain(str(error))
             )
         return make.PartitionResponse(
             partition_index=served.number,

@@ -93,6 +93,15 @@ def test_describe_configs_returns_only_the_requested_keys(call: Caller) -> None:
     run(main())
 
 
+def test_describe_configs_returns_all_configs_for_an_empty_list_of_keys(call: Caller) -> None:
+    async def main() -> None:
+        every, none = await call(describe_configs(2, "sink")), await call(describe_configs(2, "sink", []))
+        assert none.results == every.results
+        assert len(none.results[0].configs) > 20
+
+    run(main())
+
+
 def test_describe_configs_returns_no_defaults_without_the_metadata_log(catalog: Catalog) -> None:
     async def main() -> None:
         response = await Caller(DescribeApis(catalog, catalog.settings).handlers())(describe_configs(2, "source"))
@@ -270,6 +279,17 @@ def test_describe_topic_partitions_accepts_a_cursor_of_a_deleted_topic(call: Cal
     async def main() -> None:
         response = await call(topic_partitions([], cursor=("sink-deleted", 5)))
         assert [(t.name, len(t.partitions)) for t in response.topics] == [("source", 3)]
+
+    run(main())
+
+
+def test_describe_topic_partitions_reports_invalid_topic_names(call: Caller) -> None:
+    async def main() -> None:
+        response = await call(topic_partitions(["a b", "missing"]))
+        assert [(t.name, t.error_code) for t in response.topics] == [
+            ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
 
     run(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import ssl
 import threading
@@ -236,6 +237,29 @@ def test_missing_partitions_are_served_as_empty(started: Start, tmp_path: Path) 
         assert [client.offset("t", n, -1).offset for n in range(4)] == [0, 1, 0, 1]
         assert not client.fetch("t", 0, 0).records
     assert "t: partitions 0, 2 are missing in the directories, so clients see no records" in server.messages
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_topic_whose_name_is_not_utf8_is_omitted(
+    started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: bool
+) -> None:
+    """Clients could not be sent this name, and all other topics would be unreadable, too."""
+    monkeypatch.setattr("kafkafmt.server.catalog.RESCAN", 0.0)
+    folder = tmp_path / os.fsdecode(b"log\xff")
+    with LogDirectory(folder) as directory:
+        for topic in ("a", "b"):
+            append(directory.writer(topic, 0), b"x")
+    server = started(folder) if later else None
+    (folder / "b-0").rename(folder / os.fsdecode(b"b\xff\x1b-0"))
+    server = server or started(folder)
+    with Client(server.port) as client:
+        assert [t.name for t in client.ask(protocol.MetadataRequest(topics=None), 12).topics] == ["a"]
+        assert [t.name for t in client.ask(protocol.DescribeTopicPartitionsRequest(), 0).topics] == ["a"]
+        [result] = client.ask(protocol.DescribeLogDirsRequest(topics=None), 4).results
+        assert result.log_dir == f"{tmp_path}/log\\udcff"
+        assert [r.value for r in client.read_all("a", 0)] == [b"x"]
+    omitted = f"{tmp_path}/log\\udcff/b\\udcff\\x1b-0: the partition is not served, because its name is not valid UTF-8"
+    assert omitted in server.messages
 
 
 def test_topics_and_partitions_are_selected(started: Start) -> None:
