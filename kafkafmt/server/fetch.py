@@ -109,9 +109,6 @@ class FetchApi:
         finally:
             self._waiting -= 1
 
-    def _served(self, wanted: FetchedPartition) -> ServedPartition | None:
-        return existing(self.catalog.topic_by_key(wanted.topic), wanted.request.partition)
-
     def collect(
         self, session: FetchSession, request: WantedFetch, version: int, known_only: bool
     ) -> list[Answer] | None:
@@ -138,12 +135,14 @@ class FetchApi:
 
         If `first` is True, the first batch is included even if it is larger.
         """
-        served = self._served(wanted)
+        topic = self.catalog.topic_by_key(wanted.topic)
+        served = existing(topic, wanted.request.partition)
         answer = Answer(wanted, served)
         by_id = isinstance(wanted.topic, bytes)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if served is None:
-            answer.error = unknown
+            known_topic = topic is not None and wanted.request.partition not in topic.partitions
+            answer.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known_topic else unknown
             return answer
         answer.changes = served.changes
         committed = isolation == READ_COMMITTED_LEVEL

@@ -143,6 +143,9 @@ class FetchSessions:
                 self._drop(session_id)
                 # After this error, the client sends its next request without a session id.
                 return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            if not found.partitions:  # As in Kafka, a session ends if the client forgets all partitions.
+                self._drop(session_id)
+                return FetchSession(by_id=by_id)
             self._limit()
         return found
 

@@ -98,6 +98,25 @@ def test_metadata_reports_unknown_topics(client: Client, version: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", versions(METADATA))
+@pytest.mark.parametrize("name", ["a b", "", "..", "ä", "a" * 250])
+def test_metadata_reports_invalid_topic_names(client: Client, version: int, name: str) -> None:
+    """A client requests an unknown topic again and again, but reports an invalid name to its user."""
+    topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name)]
+    (found,) = client.ask(protocol.MetadataRequest(topics=topics), version).topics
+    assert (found.name, found.error_code) == (name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+def test_topic_with_an_unusual_name_is_served(started: Start, tmp_path: Path) -> None:
+    with LogDirectory(tmp_path) as directory:
+        directory.writer("t", 0).append([(b"k", b"v", 1)])
+    (tmp_path / "t-0").rename(tmp_path / "a b-0")
+    topics = [protocol.MetadataRequest.MetadataRequestTopic(name="a b")]
+    with Client(started(tmp_path).port) as client:
+        assert [t.error_code for t in client.ask(protocol.MetadataRequest(topics=topics), 12).topics] == [0]
+        assert [r.value for r in client.read_all("a b", 0)] == [b"v"]
+
+
 def test_unknown_topic_ids_are_looked_up_in_constant_time(started: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request can contain thousands of unknown topic ids."""
     catalog = started([str(root) for root in CODECS.roots]).catalog
@@ -185,6 +204,7 @@ def test_fetch_of_unknown_partition_is_an_error(client: Client) -> None:
     assert client.fetch(TOPIC, 7, 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert client.fetch("missing", 0, 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert client.fetch(UUID(int=5), 0, 0, 13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert client.fetch(topic_id(client), 7, 0, 13).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_wrong_leader_epoch_is_an_error(client: Client) -> None:
@@ -285,6 +305,20 @@ def test_fetch_session_omits_unchanged_partitions(started: Start, tmp_path: Path
             assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
             other = client.ask(fetch_request({}, version, session_id=12345, session_epoch=1), version)
             assert other.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("version", [7, 12, 18])
+def test_fetch_session_ends_if_the_client_forgets_all_partitions(client: Client, version: int) -> None:
+    name: Any = topic_id(client) if version >= 13 else TOPIC
+    forgotten = protocol.FetchRequest.ForgottenTopic(
+        partitions=[0], **({"topic_id": name} if version >= 13 else {"topic": name})
+    )
+    first = client.ask(fetch_request({(name, 0): 0}, version, session_epoch=0), version)
+    session = {"session_id": first.session_id}
+    ended = client.ask(fetch_request({}, version, session_epoch=1, forgotten=[forgotten], **session), version)
+    assert (ended.error_code, ended.session_id, ended.responses) == (ErrorCode.NONE, 0, [])
+    after = client.ask(fetch_request({(name, 0): 0}, version, session_epoch=2, **session), version)
+    assert after.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 REQUESTS: dict[str, Callable[[int], Any]] = {

@@ -119,8 +119,8 @@ class Driver:
         for key, (offset, most) in partitions.items():
             model = self.model_of(key)
             if model is None:
-                by_id = isinstance(key[0], UUID)
-                error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                known = isinstance(key[0], str) or any(t.id == key[0] and t.partitions for t in self.topics)
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
                 found[key] = error, -1, -1, b""
             elif not model.start <= offset <= model.end:
                 found[key] = ErrorCode.OFFSET_OUT_OF_RANGE, model.end, model.start, b""
@@ -230,6 +230,10 @@ class Driver:
             session.sent.pop(key, None)
         response = self.ask(changes, session.version, max_bytes, **fields)
         session.epoch += 1
+        if not session.partitions:
+            self.ended.append(self.sessions.pop(session.id))
+            assert (response.session_id, response.responses) == (0, [])
+            return
         self.sessions.move_to_end(session.id)
         assert response.session_id == session.id
         self.check(response, session, max_bytes, True)
