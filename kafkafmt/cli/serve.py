@@ -42,9 +42,18 @@ FORCE_SECONDS = 2.0
 
 
 class Address(ParamType[tuple[str, int]]):
-    """Click parameter type for a network address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`."""
+    """Click parameter type for a network address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`.
+
+    Parameters
+    ----------
+    lowest_port : int, default 0
+        Lowest valid port.
+    """
 
     name = "HOST:PORT"
+
+    def __init__(self, lowest_port: int = 0) -> None:
+        self._lowest_port = lowest_port
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
         """Convert an address such as `127.0.0.1:9092` to the host and the port."""
@@ -61,6 +70,13 @@ class Address(ParamType[tuple[str, int]]):
             self.fail(f"{value!r} is not a valid address: write HOST:PORT, such as 127.0.0.1:9092", param, ctx)
         if len(port) > 5 or int(port) > LARGEST_PORT:
             self.fail(f"{value!r} is not a valid address: the largest port is {LARGEST_PORT}", param, ctx)
+        if int(port) < self._lowest_port:
+            self.fail(
+                f"{value!r} is not a valid address: clients cannot connect to port {int(port)}; specify the port "
+                "that they connect to",
+                param,
+                ctx,
+            )
         try:
             host.encode("idna")
         except UnicodeError as error:
@@ -169,7 +185,9 @@ class Signals:
     help="Address that the server listens on. Port 0 selects a free port. An address that other hosts can reach "
     "requires TLS or --insecure.",
 )
-@click.option("--advertise", type=Address(), help="Address that clients connect to, if it differs from --listen.")
+@click.option(
+    "--advertise", type=Address(lowest_port=1), help="Address that clients connect to, if it differs from --listen."
+)
 @selection_options
 @isolation_option
 @click.option(

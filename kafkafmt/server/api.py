@@ -128,6 +128,11 @@ def serve(
     port = arguments.integer("port", port, 0)
     if port > LARGEST_PORT:
         raise ValueError(f"port is {port}; it must be at most {LARGEST_PORT}")
+    if advertise is not None:
+        advertised_host, advertised_port = advertise
+        advertise = advertised_host, arguments.integer("the port in advertise", advertised_port, 1)
+        if advertise[1] > LARGEST_PORT:
+            raise ValueError(f"the port in advertise is {advertise[1]}; it must be at most {LARGEST_PORT}")
     settings = ServerSettings(
         paths=given,
         topics=globs,

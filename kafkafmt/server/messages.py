@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 
 MOST_MESSAGES = 1000
@@ -44,4 +45,6 @@ class Messages:
             if len(self._times) > MOST_MESSAGES:
                 self._times.popitem(last=False)
             self._kept.append(message)
-        self._report(message)
+        # If stderr is a closed pipe or a file on a full disk, clients must still get their responses.
+        with suppress(OSError):
+            self._report(message)

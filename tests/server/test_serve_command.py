@@ -18,6 +18,7 @@ from command import inside
 from golden_cases import BY_NAME
 from serving import Client
 
+import kafkafmt
 from kafkafmt import protocol
 
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
@@ -116,6 +117,11 @@ WRONG = {
     ),
     "long host": (["--listen", f"{'a' * 64}:0", "--insecure"], 2, f"'{'a' * 64}' is not a valid host name"),
     "empty label": (["--listen", ":0", "--advertise", "a..b:1"], 2, "'a..b' is not a valid host name"),
+    "advertised port": (
+        ["--listen", ":0", "--advertise", "a:0"],
+        2,
+        "clients cannot connect to port 0; specify the port that they connect to",
+    ),
     "topic": (["--listen", ":0", "-t", "codec-nine"], 2, "no topic matches 'codec-nine'"),
     "at": (["--listen", ":0", "--at", "5:6"], 2, "'5:6' is not a valid bound"),
     "users": (["--listen", ":0", "--users", "/dev/null"], 3, "/dev/null contains no user"),
@@ -129,6 +135,30 @@ def test_invalid_options_are_errors(options: list[str], code: int, message: str)
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("port", [0, 65536])
+def test_advertised_port_must_be_valid(port: int) -> None:
+    with pytest.raises(ValueError, match=f"the port in advertise is {port}; it must be at"):
+        kafkafmt.serve(ROOT, advertise=("example.org", port))
+
+
+def test_clients_are_answered_if_messages_cannot_be_written() -> None:
+    """The reader of a pipe can end before the server, and the disk with the log file of a server can be full."""
+    topic = protocol.CreateTopicsRequest.CreatableTopic(name="new", num_partitions=1, replication_factor=1)
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen(command(ROOT, "--listen", ":0"), stdout=subprocess.PIPE, stderr=full, text=True)
+        try:
+            with Client(int(first_line(process).rpartition(":")[2])) as client:
+                refused = client.ask(protocol.CreateTopicsRequest(topics=[topic]), 5)
+                assert refused.topics[0].error_code == protocol.ErrorCode.POLICY_VIOLATION
+                assert client.fetch("codec-none", 0, 0).records
+            process.terminate()
+            process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode >= 0
 
 
 def test_used_port_is_an_error() -> None:
