@@ -9,6 +9,8 @@ from .response_writer import ClosedError
 PARTIAL_REQUEST = "the client sent only a part of a request"
 TLS_HELLO = 0x1603
 """The first two bytes of a TLS connection."""
+SASL_APIS = frozenset({17, 36})
+"""Keys of SaslHandshake and SaslAuthenticate."""
 REJECTED_CERTIFICATE = (
     "ALERT_BAD_CERTIFICATE",
     "ALERT_CERTIFICATE_EXPIRED",
@@ -40,6 +42,13 @@ def not_authenticated(key: int) -> ClosedError:
     known = api(key)
     name = f"the API with key {key}" if known is None else known.name
     return ClosedError(f"{name} was requested before authentication; the client must use SASL")
+
+
+def unsupported(key: int, version: int, has_users: bool) -> ClosedError:
+    """Return the error for a request with an API or a version that the server does not support."""
+    if key in SASL_APIS and not has_users:
+        return ClosedError("the client uses SASL, but the server has no users file")
+    return ClosedError(f"the server does not support version {version} of the API with key {key}")
 
 
 def wrong_size(size: int, limit: int, authenticated: bool, encrypted: bool) -> ClosedError:

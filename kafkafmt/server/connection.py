@@ -24,6 +24,7 @@ from .closed_errors import (
     incomplete,
     not_authenticated,
     undecodable,
+    unsupported,
     wrong_size,
 )
 from .credentials import Credentials
@@ -396,7 +397,7 @@ class ClientConnection(Receiver):
         key, version = request.header.api_key, request.header.api_version
         handler = self._shared.handlers.find(key, version)
         if handler is None or (isinstance(request.body, UnknownBody) and key != API_VERSIONS):
-            raise ClosedError(f"the server does not support version {version} of the API with key {key}")
+            raise unsupported(key, version, self._shared.open_apis is not None)
         open_apis = self._shared.open_apis
         if open_apis is not None and self.principal is None and key not in open_apis:
             raise not_authenticated(key)

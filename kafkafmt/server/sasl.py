@@ -90,6 +90,10 @@ class SaslApis:
     ) -> SaslAuthenticateResponse:
         connection = context.connection
         exchange: Exchange | None = connection.attributes.get(EXCHANGE)
+        if exchange is None and connection.principal is not None:
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="the client is already authenticated"
+            )
         if exchange is None:
             connection.attributes[CLOSE_AFTER_RESPONSE] = "SaslAuthenticate was sent without SaslHandshake"
             return SaslAuthenticateResponse(

@@ -72,7 +72,8 @@ class ScramServer:
         self._known = known is not None
         self._credential = known or self._users.decoy(self._mechanism, self.user)
         salt = base64.b64encode(self._credential.salt).decode()
-        response = f"r={found['nonce']}{self._server_nonce},s={salt},i={self._credential.iterations}"
+        self._nonce = found["nonce"] + self._server_nonce
+        response = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         self._binding = base64.b64encode(found["gs2"].encode()).decode()
         self._signed = f"{found['bare']},{response},"
         return response.encode()
@@ -82,8 +83,8 @@ class ScramServer:
         found = _CLIENT_FINAL.fullmatch(_text(message))
         if found is None:
             raise ScramError("the client's final message is not a valid SCRAM message")
-        # Compare only the server's part of the nonce, as Kafka does, because librdkafka 2.0.2 repeats the client's part.
-        if found["binding"] != self._binding or not found["nonce"].endswith(self._server_nonce):
+        # Kafka also compares only the end, because librdkafka 2.0.2 sends the client's part of the nonce twice.
+        if found["binding"] != self._binding or not found["nonce"].endswith(self._nonce):
             raise ScramError("the client's final message does not match its first message")
         signed = (self._signed + found["signed"]).encode()
         signature = hmac.digest(self._credential.stored_key, signed, self._hash)

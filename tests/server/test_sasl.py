@@ -67,11 +67,12 @@ class ScramClient:
     def first(self) -> bytes:
         return (self.header + self.bare).encode()
 
-    def final(self, challenge: bytes) -> bytes:
+    def final(self, challenge: bytes, client_nonce: str = "abcdef") -> bytes:
         fields = dict(part.split("=", 1) for part in challenge.decode().split(","))
         salted = hashlib.pbkdf2_hmac(self.hash, self.password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
         key = hmac.digest(salted, b"Client Key", self.hash)
-        without_proof = f"c={base64.b64encode(self.header.encode()).decode()},r={self.repeated}{fields['r']}"
+        nonce = self.repeated + client_nonce + fields["r"].removeprefix("abcdef")
+        without_proof = f"c={base64.b64encode(self.header.encode()).decode()},r={nonce}"
         self.auth = f"{self.bare},{challenge.decode()},{without_proof}".encode()
         signature = hmac.digest(hashlib.new(self.hash, key).digest(), self.auth, self.hash)
         proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
@@ -151,6 +152,14 @@ def test_scram_does_not_reveal_which_users_exist(users: Users) -> None:
 def test_scram_refuses_malformed_first_messages(users: Users, message: bytes) -> None:
     with pytest.raises(ScramError):
         ScramServer("SCRAM-SHA-256", users).first(message)
+
+
+@pytest.mark.parametrize("client_nonce", ["", "abcdeg", "bcdef", "ABCDEF"])
+def test_scram_refuses_another_nonce_of_the_client(users: Users, client_nonce: str) -> None:
+    """RFC 5802 requires that the server compares the whole nonce, although the proof is valid."""
+    client, server = ScramClient("SCRAM-SHA-256", "alice", SECRET), ScramServer("SCRAM-SHA-256", users)
+    with pytest.raises(ScramError, match="does not match its first message"):
+        server.final(client.final(server.first(client.first()), client_nonce))
 
 
 def test_scram_refuses_changed_final_messages(users: Users) -> None:
@@ -376,6 +385,12 @@ def test_requests_out_of_order_are_refused(users: Users) -> None:
         await login(call, "PLAIN", "alice", SECRET, 2)
         again = await call(protocol.SaslHandshakeRequest(mechanism="PLAIN"))
         assert again.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        late = await call(protocol.SaslAuthenticateRequest(auth_bytes=b"x"))
+        assert (late.error_code, late.error_message) == (
+            ErrorCode.ILLEGAL_SASL_STATE,
+            "the client is already authenticated",
+        )
+        assert CLOSE_AFTER_RESPONSE not in call.connection.attributes
         assert call.connection.principal == "alice"
 
     run(main())
@@ -444,6 +459,19 @@ def test_client_that_does_not_use_sasl_is_reported(server: kafkafmt.Server) -> N
         client.send(protocol.MetadataRequest(topics=None), 12)
         assert client.closed()
     assert server.messages[0].endswith("Metadata was requested before authentication; the client must use SASL")
+
+
+@pytest.mark.parametrize(("version", "mechanism"), [(0, "PLAIN"), (1, "SCRAM-SHA-256")])
+def test_sasl_client_of_a_server_without_users_is_reported(
+    started: Start, tmp_path: Path, version: int, mechanism: str
+) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").touch()
+    server = started(tmp_path)
+    with Client(server.port) as client:
+        client.send(protocol.SaslHandshakeRequest(mechanism=mechanism), version)
+        assert client.closed()
+    assert server.messages[-1].endswith("the client uses SASL, but the server has no users file")
 
 
 def test_only_three_apis_require_no_authentication() -> None:
