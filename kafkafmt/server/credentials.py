@@ -14,6 +14,9 @@ from threading import Lock
 from .settings import ServerSettings
 from .users import Users, UsersFileError
 
+OTHER_KEY = ("KEY_TYPE_MISMATCH", "KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""Reasons of OpenSSL if a private key does not belong to a certificate. The last one concerns RSA and EC keys."""
+
 
 class Credentials:
     """The certificate of a server, and the users who may connect.
@@ -103,8 +106,20 @@ def _tls_context(settings: ServerSettings, passphrase: Callable[[], str] | None 
             open(path, "rb").close()
     try:
         context.load_cert_chain(settings.tls_cert, settings.tls_key, passphrase)
-    except ssl.SSLError as error:
+    except OSError as error:  # ssl.SSLError is an OSError
+        if error.filename is not None:
+            raise
         key = "" if settings.tls_key is None else f" and the private key in {settings.tls_key}"
-        problem = f"the certificate in this file{key} cannot be loaded: {error.reason or error}"
+        problem = f"the certificate in this file{key} cannot be loaded: {_reason(error)}"
         raise OSError(errno.EINVAL, problem, str(settings.tls_cert)) from None
     return context
+
+
+def _reason(error: OSError) -> str:
+    """Describe the error of ``load_cert_chain``. It has a reason only if OpenSSL was able to read both files."""
+    if isinstance(error, ssl.SSLError):
+        if error.reason in OTHER_KEY:
+            return "the private key does not belong to the certificate"
+        return error.reason or "a file does not contain a certificate or a private key in PEM format"
+    # Python reports EINVAL if OpenSSL cannot ask for the passphrase.
+    return "the private key is encrypted, and the passphrase cannot be read, because there is no terminal"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -138,3 +140,38 @@ def test_many_tls_clients_connect_and_send_at_once(started: Start, files: tuple[
     finally:
         for client in clients:
             client.socket.close()
+
+
+def openssl(*args: str) -> None:
+    subprocess.run(["openssl", *args], check=True, capture_output=True)
+
+
+def test_files_that_cannot_be_loaded_are_explained(files: tuple[Path, Path], tmp_path: Path) -> None:
+    """The command has no terminal here, so OpenSSL cannot ask for a passphrase."""
+    cert, key = files
+    other, encrypted_key, empty = tmp_path / "other", tmp_path / "encrypted", tmp_path / "empty"
+    openssl("genrsa", "-out", str(other), "2048")
+    openssl("pkey", "-in", str(key), "-aes256", "-passout", "pass:secret", "-out", str(encrypted_key))
+    empty.touch()
+    for given, reason in (
+        ((cert, other), "the private key does not belong to the certificate"),
+        ((cert, cert), "a file does not contain a certificate or a private key in PEM format"),
+        ((key, key), "a file does not contain a certificate or a private key in PEM format"),
+        ((cert, empty), "a file does not contain a certificate or a private key in PEM format"),
+        ((cert, encrypted_key), "the private key is encrypted, and the passphrase cannot be read"),
+    ):
+        options = ["--listen", ":0", "--tls-cert", str(given[0]), "--tls-key", str(given[1])]
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkafmt", "serve", str(CODECS.roots[0]), *options],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            timeout=30,
+        )
+        assert done.returncode == 3
+        message = done.stderr.splitlines()[-1]
+        assert message.startswith(
+            f"kafkafmt: {given[0]}: the certificate in this file and the private key in {given[1]}"
+        )
+        assert reason in message
