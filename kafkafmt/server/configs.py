@@ -276,7 +276,7 @@ class ConfigApis:
             ),
             ("log.dirs", ",".join(directories), Type.STRING, "Directories that are served."),
             ("node.id", str(cluster.node_id), Type.INT, "Id of the broker."),
-            ("offset.metadata.max.bytes", str(limits.metadata_bytes), Type.INT, "Largest metadata of a commit."),
+            ("offset.metadata.max.bytes", str(limits.metadata_length), Type.INT, "Largest metadata of a commit."),
         ):
             yield Config(
                 name=name,

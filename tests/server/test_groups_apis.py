@@ -200,6 +200,21 @@ def test_describe_groups_shows_members_and_assignments(apis: GroupApis, version:
     run(main())
 
 
+def test_describe_groups_shows_assignments_during_a_rebalance(apis: GroupApis) -> None:
+    async def main() -> None:
+        call = Caller(apis.handlers())
+        joined = await join(call)
+        await sync(call, joined)
+        joining = asyncio.create_task(join(Caller(apis.handlers())))
+        await asyncio.sleep(0.05)
+        [group] = (await call(protocol.DescribeGroupsRequest(groups=["g"]))).groups
+        assert group.group_state == "PreparingRebalance"
+        assert next((m.member_metadata, m.member_assignment) for m in group.members) == (b"", b"part of meta")
+        joining.cancel()
+
+    run(main())
+
+
 @pytest.mark.parametrize("version", versions(16))
 def test_list_groups_filters_by_state_and_type(version: int) -> None:
     catalog = internal_catalog()

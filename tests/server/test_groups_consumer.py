@@ -95,8 +95,14 @@ class World:
         values: dict[str, Any] = {"rebalance_timeout": 30.0, "topics": T, "owned": frozenset()}
         return self.group.heartbeat(Heartbeat(member_id, 0, **values | fields))
 
-    def beat(self, member_id: str, epoch: int, owned: frozenset[tuple[str, int]] | None = None) -> HeartbeatResult:
-        return self.group.heartbeat(Heartbeat(member_id, epoch, owned=owned))
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        owned: frozenset[tuple[str, int]] | None = None,
+        instance_id: str | None = None,
+    ) -> HeartbeatResult:
+        return self.group.heartbeat(Heartbeat(member_id, epoch, owned=owned, instance_id=instance_id))
 
 
 def numbers(result: HeartbeatResult) -> list[int] | None:
@@ -172,6 +178,17 @@ def test_returning_static_member_keeps_its_partitions() -> None:
     assert world.beat("b", 2).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.group.state == "Stable"
     assert world.beat("a", 2).epoch == 2
+
+
+def test_instance_id_of_another_member_is_fenced() -> None:
+    world = World()
+    world.join("a", instance_id="one")
+    world.beat("a", -2, instance_id="one")
+    world.join("b", instance_id="one")
+    for epoch in (1, -1, -2):
+        assert world.beat("a", epoch, instance_id="one").error == ErrorCode.FENCED_INSTANCE_ID
+        assert world.beat("b", epoch, instance_id="two").error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.beat("b", 1, instance_id="one").error == ErrorCode.NONE
 
 
 def test_absent_static_member_is_removed_after_its_session() -> None:
@@ -351,6 +368,7 @@ def test_heartbeat_and_describe_return_the_assignment(apis: GroupApis, version: 
     [
         heartbeat(""),
         heartbeat("m", -3),
+        heartbeat("m", -2),
         heartbeat("m", 0, rebalance_timeout_ms=-1),
         heartbeat("m", 0, subscribed_topic_names=None),
         heartbeat("m", 0, topic_partitions=None),
@@ -378,6 +396,24 @@ def test_heartbeat_with_unknown_group_or_regex_is_refused(apis: GroupApis) -> No
         unknown = protocol.ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=UUID(int=5), partitions=[1])
         assert (await call(heartbeat("m", 1, topic_partitions=[unknown]))).error_code == ErrorCode.NONE
         assert (await call(heartbeat("x", 1))).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    run(main())
+
+
+def test_member_may_join_with_an_empty_regex(apis: GroupApis) -> None:
+    """A client sends an empty regular expression if it has none, also without topics."""
+
+    async def main() -> None:
+        joined = await Caller(apis.handlers())(heartbeat(subscribed_topic_names=None, subscribed_topic_regex=""))
+        assert (joined.error_code, joined.assignment.topic_partitions) == (ErrorCode.NONE, [])
+
+    run(main())
+
+
+def test_describe_of_an_empty_group_id_is_an_error(apis: GroupApis) -> None:
+    async def main() -> None:
+        response = await Caller(apis.handlers())(protocol.ConsumerGroupDescribeRequest(group_ids=[""]))
+        assert response.groups[0].error_code == ErrorCode.INVALID_GROUP_ID
 
     run(main())
 
@@ -417,6 +453,9 @@ def test_offset_apis_check_the_epoch_of_members(apis: GroupApis) -> None:
             commit = make(group_id="g", member_id="m", generation_id_or_member_epoch=epoch, topics=[topic])
             codes.append((await call(commit, 9)).topics[0].partitions[0].error_code)
         assert codes == [ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH]
+        # These versions have a generation instead of a member epoch.
+        old = [(await call(commit, version)).topics[0].partitions[0].error_code for version in (7, 8)]
+        assert old == [ErrorCode.UNSUPPORTED_VERSION] * 2
         kind = protocol.OffsetFetchRequest.OffsetFetchRequestGroup
         codes = []
         for member_id, epoch in (("m", 1), ("m", 0), ("x", 1), (None, -1)):

@@ -173,11 +173,12 @@ def test_fetch_returns_the_offsets_of_several_groups(server: Server) -> None:
     run(main())
 
 
-def test_commit_with_a_generation_requires_an_existing_group(server: Server) -> None:
+@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_commit_with_a_generation_requires_an_existing_group(server: Server, version: int, code: ErrorCode) -> None:
     async def main() -> None:
         fields: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "m"}
-        codes = await server.commit({("source", 0): 7}, **fields)
-        assert codes == {("source", 0): ErrorCode.ILLEGAL_GENERATION}
+        codes = await server.commit({("source", 0): 7}, version=version, **fields)
+        assert codes == {("source", 0): code}
         assert "g" not in server.apis.coordinator.groups
         codes = await server.commit({("source", 0): 7}, SEEDED, **fields)
         assert codes == {("source", 0): ErrorCode.UNKNOWN_MEMBER_ID}
@@ -185,12 +186,23 @@ def test_commit_with_a_generation_requires_an_existing_group(server: Server) -> 
     run(main())
 
 
-def test_commit_refuses_long_metadata(server: Server) -> None:
+@pytest.mark.parametrize("character", ["a", "ä", "😀"])
+def test_commit_refuses_long_metadata(server: Server, character: str) -> None:
     async def main() -> None:
-        codes = await server.commit({("source", 0): 7}, metadata="ä" * 2049)
+        most = 4096 // (len(character.encode("utf-16-le")) // 2)
+        codes = await server.commit({("source", 0): 7}, metadata=character * (most + 1))
         assert codes == {("source", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
-        codes = await server.commit({("source", 0): 7}, metadata="ä" * 2048)
+        codes = await server.commit({("source", 0): 7}, metadata=character * most)
         assert codes == {("source", 0): ErrorCode.NONE}
+
+    run(main())
+
+
+def test_commit_of_unknown_partitions_creates_no_group(server: Server) -> None:
+    async def main() -> None:
+        codes = await server.commit({("missing", 0): 7, ("source", 99): 7})
+        assert set(codes.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert "g" not in server.apis.coordinator.groups
 
     run(main())
 
@@ -268,6 +280,17 @@ def test_offset_delete_refuses_topics_to_which_members_subscribe(server: Server)
         response = await server.call(delete_request("g", [("source", 1), ("sink", 0)]))
         codes = [t.partitions[0].error_code for t in response.topics]
         assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
+
+    run(main())
+
+
+@pytest.mark.parametrize("metadata", [b"", b"m", b"\0\0\0\0\0\1\0\6sou"])
+def test_offset_delete_refuses_all_topics_if_a_subscription_is_unreadable(server: Server, metadata: bytes) -> None:
+    async def main() -> None:
+        await server.commit({("source", 1): 3})
+        await join(server, "consumer", metadata)
+        response = await server.call(delete_request("g", [("source", 1)]))
+        assert response.topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
     run(main())
 

@@ -269,7 +269,7 @@ class GroupApis:
 
     async def _delete_groups(self, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
         results = []
-        for group_id in request.groups_names:
+        for group_id in dict.fromkeys(request.groups_names):
             try:
                 error = self.coordinator.delete(group_id)
             except OSError as problem:
@@ -321,7 +321,7 @@ class GroupApis:
                     client_id=m.client_id,
                     client_host=m.client_host,
                     member_metadata=m.metadata(group.protocol_name) if stable else b"",
-                    member_assignment=m.assignment if stable else b"",
+                    member_assignment=m.assignment,
                 )
                 for m in group.members
             ],

@@ -17,7 +17,7 @@ from ...protocol import (
 from ..catalog import Catalog
 from ..handlers import Handlers, RequestContext
 from .assignors import PartitionKey
-from .consumer_state import JOINS, PARTITION_BYTES, ConsumerGroup, ConsumerMember, Heartbeat
+from .consumer_state import JOINS, LEAVES_FOR_A_WHILE, PARTITION_BYTES, ConsumerGroup, ConsumerMember, Heartbeat
 from .coordinator import AnyGroup, Coordinator
 from .members import MEMBER_BYTES
 from .rebalance import GROUP_BYTES
@@ -107,7 +107,9 @@ class ConsumerApis:
             described = ConsumerGroupDescribeResponse.DescribedGroup(
                 group_id=group_id, authorized_operations=operations
             )
-            if group is None:
+            if not group_id:
+                described.error_code = ErrorCode.INVALID_GROUP_ID
+            elif group is None:
                 described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
                 known = self._coordinator.find(group_id) is not None
                 described.error_message = f"Group {group_id} {'is not a consumer group' if known else 'not found'}."
@@ -207,10 +209,14 @@ def _request_error(request: ConsumerGroupHeartbeatRequest, version: int) -> tupl
         reason = "the instance id or the rack id is empty; omit the field or set it"
     elif not request.member_id and (version >= 1 or request.member_epoch != JOINS):
         reason = "the member id is empty"
-    elif request.member_epoch < -2:
+    elif request.member_epoch < LEAVES_FOR_A_WHILE:
         reason = f"the member epoch is {request.member_epoch}; it must be -2 or greater"
+    elif request.member_epoch == LEAVES_FOR_A_WHILE and request.instance_id is None:
+        reason = "the member epoch is -2, which requires an instance id"
     elif request.member_epoch == JOINS and (
-        request.rebalance_timeout_ms <= 0 or request.subscribed_topic_names is None or request.topic_partitions != []
+        request.rebalance_timeout_ms <= 0
+        or (request.subscribed_topic_names is None and request.subscribed_topic_regex is None)
+        or request.topic_partitions != []
     ):
         reason = "a member that joins must send a rebalance timeout, its topics, and an empty list of partitions"
     return (ErrorCode.NONE, None) if reason is None else (ErrorCode.INVALID_REQUEST, reason)

@@ -180,8 +180,9 @@ class ConsumerGroup:
         """Process the heartbeat of a member that joins, leaves or stays in the group."""
         member = self.members.get(beat.member_id)
         if beat.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
-            if member is None:
-                return HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
+            error = self._identity_error(beat)
+            if error or member is None:
+                return HeartbeatResult(error or ErrorCode.UNKNOWN_MEMBER_ID)
             if beat.epoch == LEAVES_FOR_A_WHILE and member.instance_id is not None:
                 member.epoch = member.previous_epoch = (
                     LEAVES_FOR_A_WHILE  # the static member keeps its partitions until its session expires
@@ -202,8 +203,11 @@ class ConsumerGroup:
         assignment = frozenset(member.assigned) if changed or full else None
         return HeartbeatResult(ErrorCode.NONE, member.member_id, member.epoch, assignment)
 
-    def commit_error(self, member_id: str, instance_id: str | None, epoch: int) -> ErrorCode:
-        """Return the error code if a member may not commit or fetch offsets, or NONE if it may."""
+    def commit_error(self, member_id: str, instance_id: str | None, epoch: int, knows_epochs: bool = True) -> ErrorCode:
+        """Return the error code if a member may not commit or fetch offsets, or NONE if it may.
+
+        `knows_epochs` is False if the version of the request has a generation instead of a member epoch.
+        """
         if self._dead:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if epoch < 0 and not self.members:
@@ -211,6 +215,8 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
+        if not knows_epochs:
+            return ErrorCode.UNSUPPORTED_VERSION
         return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
     def delete(self) -> ErrorCode:
@@ -243,13 +249,23 @@ class ConsumerGroup:
                 return ErrorCode.NONE if released else ErrorCode.UNRELEASED_INSTANCE_ID
             full = len(self.members) >= self._limits.members
             return ErrorCode.GROUP_MAX_SIZE_REACHED if full else ErrorCode.NONE
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = self._identity_error(beat)
+        if error or member is None:
+            return error or ErrorCode.UNKNOWN_MEMBER_ID
         if beat.epoch == member.epoch:
             return ErrorCode.NONE
         # If the response with the new epoch was lost, the member sends its previous epoch again.
         repeated = beat.epoch == member.previous_epoch and beat.owned is not None and beat.owned <= member.assigned
         return ErrorCode.NONE if repeated else ErrorCode.FENCED_MEMBER_EPOCH
+
+    def _identity_error(self, beat: Heartbeat) -> ErrorCode:
+        """Return the error code if the instance id in a heartbeat belongs to another member, or to none."""
+        if beat.instance_id is None:
+            return ErrorCode.NONE
+        static = self._static_member(beat.instance_id)
+        if static is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if static.member_id == beat.member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def _static_member(self, instance_id: str | None) -> ConsumerMember | None:
         if instance_id is None:

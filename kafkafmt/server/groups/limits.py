@@ -20,8 +20,9 @@ class GroupLimits:
         Largest estimated memory of all groups and commits, in bytes. `MEMBER_BYTES` and
         `COMMIT_BYTES` are part of the estimate. Groups and commits from the log directories do not
         count.
-    metadata_bytes : int
-        Largest size of the metadata of one commit, like Kafka's ``offset.metadata.max.bytes``.
+    metadata_length : int
+        Largest length of the metadata of one commit in UTF-16 code units, like Kafka's
+        ``offset.metadata.max.bytes``.
     min_session_timeout, max_session_timeout : float
         Shortest and longest session timeout that a member may request, like Kafka's
         ``group.min.session.timeout.ms`` and ``group.max.session.timeout.ms``.
@@ -36,7 +37,7 @@ class GroupLimits:
     groups: int = 10_000
     members: int = 1_000
     bytes: int = 64 << 20
-    metadata_bytes: int = 4096
+    metadata_length: int = 4096
     min_session_timeout: float = 6.0
     max_session_timeout: float = 1800.0
     initial_rebalance_delay: float = 0.0

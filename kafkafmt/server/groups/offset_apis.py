@@ -26,6 +26,8 @@ from .offsets import CLASSIC_PROTOCOL, COMMIT_BYTES, Commit, GroupFacts, Partiti
 from .offsets_file import GroupsFileFullError
 from .rebalance import GROUP_BYTES, State
 
+WITH_EPOCHS = 9
+"""First version of OffsetCommit that members of a consumer group (KIP-848) can use."""
 BY_TOPIC_ID = 10
 """First version of OffsetCommit and OffsetFetch that identifies topics by topic id."""
 NO_COMMIT = Commit(-1)
@@ -55,25 +57,25 @@ class OffsetApis:
 
     async def _commit(self, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
         names = [await self._name_of(topic, context.api_version) for topic in request.topics]
-        group, error = self._group_to_commit(request)
         commits: dict[PartitionKey, Commit] = {}
         results = []
         for name, topic in zip(names, request.topics, strict=True):
             numbers = []
             for p in topic.partitions:
-                failed = error or self._commit_error(name, p)
+                failed = self._commit_error(name, p)
                 if not failed:
                     assert name is not None
                     commits[name, p.partition_index] = _commit_of(p)
                 numbers.append((p.partition_index, failed))
             results.append((topic, numbers))
-        write_error = self._store(group, commits) if group is not None and commits else ErrorCode.NONE
+        # A request without valid partitions must not create a group.
+        group, error = self._group_to_commit(request, context.api_version) if commits else (None, ErrorCode.NONE)
+        if group is not None and not error:
+            error = self._store(group, commits)
         response = OffsetCommitResponse()
         for topic, numbers in results:
             partitions = [
-                OffsetCommitResponse.OffsetCommitResponsePartition(
-                    partition_index=number, error_code=failed or write_error
-                )
+                OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=number, error_code=failed or error)
                 for number, failed in numbers
             ]
             response.topics.append(
@@ -83,7 +85,7 @@ class OffsetApis:
             )
         return response
 
-    def _group_to_commit(self, request: OffsetCommitRequest) -> tuple[AnyGroup | None, ErrorCode]:
+    def _group_to_commit(self, request: OffsetCommitRequest, version: int) -> tuple[AnyGroup | None, ErrorCode]:
         """Return the group of an OffsetCommit request, and an error code if the request is refused.
 
         A commit without a generation creates the group if it does not exist. Consumers with manual
@@ -95,12 +97,18 @@ class OffsetApis:
             return None, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         if group is None:
             if request.generation_id_or_member_epoch >= 0:
-                return None, ErrorCode.ILLEGAL_GENERATION
+                known = version >= WITH_EPOCHS
+                return None, ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
             group = self._coordinator.find_or_create(request.group_id)
             if group is None:
                 return None, ErrorCode.POLICY_VIOLATION
             self._coordinator.changed(group)
-        error = group.commit_error(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+        error = group.commit_error(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            version >= WITH_EPOCHS,
+        )
         return group, error
 
     def _commit_error(self, topic: str | None, partition: Any) -> ErrorCode:
@@ -108,7 +116,9 @@ class OffsetApis:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if self._catalog.partition(topic, partition.partition_index) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if len((partition.committed_metadata or "").encode()) > self._coordinator.limits.metadata_bytes:
+        # Kafka counts UTF-16 code units, as Java's `String.length()` does.
+        metadata = partition.committed_metadata or ""
+        if len(metadata.encode("utf-16-le")) // 2 > self._coordinator.limits.metadata_length:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 
@@ -225,7 +235,7 @@ class OffsetApis:
                 key, error = (topic.name, p.partition_index), ErrorCode.NONE
                 if key not in commits and self._catalog.partition(*key) is None:
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif topic.name in subscribed:
+                elif subscribed is None or topic.name in subscribed:
                     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 elif key in commits:
                     deleted.append(key)
@@ -260,12 +270,15 @@ def _commit_of(partition: Any) -> Commit:
     )
 
 
-def _subscribed_topics(group: AnyGroup) -> set[str]:
+def _subscribed_topics(group: AnyGroup) -> set[str] | None:
+    """Return the topics to which the members of a group subscribe, or None if a subscription cannot be read."""
     if isinstance(group, ConsumerGroup):
         return group.subscribed_topics
     topics: set[str] = set()
     for member in group.members:
         for _, metadata in member.protocols:
             found = read_member(metadata, "Subscription")
-            topics.update(getattr(found[0], "topics", ()) if found else ())
+            if found is None:
+                return None
+            topics.update(getattr(found[0], "topics", ()))
     return topics

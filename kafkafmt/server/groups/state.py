@@ -116,8 +116,12 @@ class ClassicGroup(RebalancingGroup):
             self._remove_member(self.members[member_id])
         return error
 
-    def commit_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+    def commit_error(
+        self, member_id: str, instance_id: str | None, generation: int, knows_epochs: bool = True
+    ) -> ErrorCode:
         """Return NONE if a member is allowed to commit offsets. Otherwise, return an error code.
+
+        Members of a classic group send a generation, so `knows_epochs` is ignored.
 
         A client that is not a member may commit only if the group is empty. A permitted commit of a
         member extends its session.
