@@ -7,9 +7,9 @@ Clients connect to a port on the loopback interface. The frames of connection N 
 in two files, N.requests and N.responses.
 
 A broker's responses contain the addresses of the brokers in the cluster. The proxy replaces these
-addresses in responses of Metadata, FindCoordinator and DescribeCluster, so that clients connect
-only to the proxy. The proxy works only with clusters of one broker, because it connects to only one
-broker.
+addresses, so that clients connect only to the proxy. The proxy works only with clusters of one broker,
+because it connects to only one broker. If the broker cannot be reached, the proxy closes the connection
+of the client.
 
 Every frame is forwarded. If its API or version is unknown, or if it cannot be read, it is forwarded
 unchanged.
@@ -28,8 +28,19 @@ from kafkafmt import protocol
 from kafkafmt.errors import KafkaFormatError
 
 HOST = "127.0.0.1"
-NAMES_BROKERS = {3: "brokers", 10: "coordinators", 60: "brokers"}
-"""Responses that contain broker addresses. API keys are mapped to the fields with the addresses."""
+NAMES_BROKERS = {
+    0: "node_endpoints",
+    1: "node_endpoints",
+    3: "brokers",
+    10: "coordinators",
+    60: "brokers",
+    78: "node_endpoints",
+    79: "node_endpoints",
+}
+"""Responses that contain broker addresses. API keys are mapped to the fields with the addresses.
+
+Produce and fetch responses contain addresses only if the request had an outdated leader.
+"""
 
 
 class Proxied:
@@ -96,10 +107,10 @@ class Proxied:
         brokers = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
             response.body
         ]  # in old versions of FindCoordinator, the body itself contains one address
-        for broker in brokers:
-            if getattr(broker, "host", ""):
-                broker.host, broker.port = HOST, self.port
-        return protocol.write_response(response)
+        named = [broker for broker in brokers if getattr(broker, "host", "")]
+        for broker in named:
+            broker.host, broker.port = HOST, self.port
+        return protocol.write_response(response) if named else [frame]
 
     def say(self, message: str) -> None:
         print(f"{self.number}: {message}", flush=True)
@@ -116,7 +127,12 @@ def main() -> None:
         print(f"listening on {HOST}:{port}", flush=True)
         for number in itertools.count(1):
             client, _ = server.accept()
-            proxied = Proxied(number, client, port, (host, int(broker_port)), directory)
+            try:
+                proxied = Proxied(number, client, port, (host, int(broker_port)), directory)
+            except OSError as error:
+                print(f"{number}: cannot connect to {address}: {error}", file=sys.stderr, flush=True)
+                client.close()
+                continue
             threading.Thread(target=proxied.run, daemon=True).start()
 
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,3 +103,51 @@ def test_proxy_changes_addresses_after_unknown_frames(proxy: Proxy) -> None:
     _, received = proxy.exchange(request, answer)
     assert b"127.0.0.1" in received
     assert b"otherhost" not in received
+
+
+@pytest.mark.parametrize("name", ["Produce", "Fetch", "ShareFetch", "ShareAcknowledge"])
+def test_proxy_changes_the_addresses_of_new_leaders(proxy: Proxy, name: str) -> None:
+    """Clients connect to these addresses if their leader epoch is outdated, for example after a restart of the broker."""
+    make: Any = protocol.message_class(name, "response")
+    version = make.API.versions.last
+    body: Any = protocol.message_class(name, "request")()
+    if name == "Produce":
+        body.acks = 1
+    request = protocol.make_request(body, version, 3)
+    node = make.NodeEndpoint(node_id=1, host="otherhost", port=9)
+    answer = protocol.make_response(make(node_endpoints=[node]), version, 3)
+    proxy.client.sendall(b"".join(protocol.write_request(request)))
+    exact(proxy.server, 4)
+    proxy.server.sendall(b"".join(protocol.write_response(answer)))
+    size = exact(proxy.client, 4)
+    received = size + exact(proxy.client, int.from_bytes(size, "big"))
+    read: Any = protocol.read_response(received, api_key=name, api_version=version).body
+    [found] = read.node_endpoints
+    assert (found.node_id, found.host) == (1, "127.0.0.1")
+    assert found.port == proxy.client.getpeername()[1]
+
+
+def test_proxy_accepts_the_next_client_if_the_broker_was_unreachable(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        broker = closed.getsockname()
+    with subprocess.Popen(
+        [sys.executable, PROXY, "0", f"127.0.0.1:{broker[1]}", tmp_path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            assert client.recv(1) == b""
+        assert f"1: cannot connect to 127.0.0.1:{broker[1]}" in process.stderr.readline()
+        with (
+            socket.create_server(broker) as server,
+            socket.create_connection(("127.0.0.1", port), timeout=20) as client,
+        ):
+            connected, _ = server.accept()
+            with connected:
+                client.sendall(b"\0\0\0\1x")
+                assert exact(connected, 5) == b"\0\0\0\1x"
+            process.kill()
