@@ -16,12 +16,15 @@ import pytest
 from handler_calls import Caller, internal_catalog, run
 
 from kafkafmt import protocol
-from kafkafmt.log.reading.groups import CommittedOffset
+from kafkafmt.log.reading.groups import CommittedOffset, Group
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.catalog import Catalog
 from kafkafmt.server.groups import GroupApis, GroupLimits, GroupsFileError
+from kafkafmt.server.groups.consumer_state import ConsumerGroup
+from kafkafmt.server.groups.coordinator import Coordinator
 from kafkafmt.server.groups.offsets import Commit, CommittedOffsets, GroupFacts
 from kafkafmt.server.groups.offsets_file import Entry, GroupsFile
+from kafkafmt.server.groups.state import ClassicGroup
 from kafkafmt.server.internal_topics import read_groups
 
 UNKNOWN_ID = UUID(int=99)
@@ -363,6 +366,47 @@ def test_groups_file_keeps_the_generation(tmp_path: Path) -> None:
         assert (group.generation, group.protocol_type, group.state) == (1, "connect", "Empty")
 
 
+def test_groups_file_keeps_the_group_protocol(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+
+    async def listed(server: Server) -> tuple[str, str]:
+        groups = {g.group_id: g for g in (await server.call(protocol.ListGroupsRequest())).groups}
+        return groups["g"].group_type, groups["g"].group_state
+
+    def heartbeat(epoch: int, **fields: Any) -> Any:
+        return protocol.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch, **fields)
+
+    async def use(server: Server) -> None:
+        joins: dict[str, Any] = {"rebalance_timeout_ms": 9000, "subscribed_topic_names": ["source"]}
+        joined = await server.call(heartbeat(0, topic_partitions=[], **joins))
+        epoch = {"generation_id_or_member_epoch": joined.member_epoch, "member_id": "m"}
+        assert await server.commit({("source", 0): 7}, **epoch) == {("source", 0): ErrorCode.NONE}
+        await server.call(heartbeat(-1))
+
+    with serving(path) as server:
+        run(use(server))
+        assert run(listed(server)) == ("consumer", "Empty")
+    for _ in range(2):
+        with serving(path) as server:
+            assert run(listed(server)) == ("consumer", "Empty")
+            [group] = run(server.call(protocol.ConsumerGroupDescribeRequest(group_ids=["g"]))).groups
+            assert (group.error_code, group.group_state, group.group_epoch) == (ErrorCode.NONE, "Empty", 1)
+            codes = run(server.commit({("source", 1): 7}))
+            assert codes == {("source", 1): ErrorCode.NONE}
+    with serving(path) as server:
+        run(join(server, "consumer", b""))
+        assert run(listed(server))[0] == "classic"
+
+
+def test_groups_of_the_directory_keep_their_group_protocol() -> None:
+    offsets = CommittedOffsets()
+    offsets.start(groups=[Group("new", "consumer", 7), Group("old", "classic", 3, "consumer"), Group("no", "share", 1)])
+    coordinator = Coordinator(offsets, GroupLimits(), lambda: 0.0)
+    coordinator.add_known_groups()
+    found = {name: (type(group), group.generation) for name, group in coordinator.groups.items()}
+    assert found == {"new": (ConsumerGroup, 7), "old": (ClassicGroup, 3)}
+
+
 def test_commit_is_in_the_file_before_the_response(tmp_path: Path) -> None:
     path = tmp_path / "groups.json"
     with serving(path) as server:
@@ -532,6 +576,10 @@ def test_deleted_commits_of_the_directory_cause_few_rewrites(tmp_path: Path, mon
         (
             b'{"kafkafmt_groups": 1}\n{"group": "g"}\n{"group": "g", "topic": "t", "partition": true}\n',
             "line 3: partition has the invalid value True",
+        ),
+        (
+            b'{"kafkafmt_groups": 1}\n{"group": "g", "protocol_type": "", "generation": 1, "type": "share"}\n',
+            "line 2: type has the invalid value 'share'",
         ),
         (
             b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t", "partition": 99999999999999999999}\n',

@@ -36,7 +36,7 @@ from .limits import GroupLimits
 from .loading import GroupLoader, SeedGroups
 from .members import MEMBER_BYTES, JoinRequest, JoinResult, SyncResult, protocols_size
 from .offset_apis import OffsetApis
-from .offsets import CommittedOffsets
+from .offsets import CLASSIC, CONSUMER, CommittedOffsets
 from .offsets_file import GroupsFile
 from .rebalance import State
 from .state import ClassicGroup
@@ -49,7 +49,6 @@ NO_OPERATIONS = -(2**31)
 """Value of `authorized_operations` in a response if the request did not ask for this field."""
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
 """Bit field of READ, DELETE and DESCRIBE. The code of an operation in Kafka's ``AclOperation`` is its bit number."""
-CLASSIC, CONSUMER = "classic", "consumer"
 
 
 class GroupApis:

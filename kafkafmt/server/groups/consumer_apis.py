@@ -47,6 +47,7 @@ class ConsumerApis:
     def __init__(self, catalog: Catalog, coordinator: Coordinator, on_change: Callable[[AnyGroup], None]) -> None:
         self._catalog = catalog
         self._coordinator = coordinator
+        coordinator.partitions_of = self._partitions_of
         self._on_change = on_change
 
     def handlers(self) -> Handlers:
@@ -169,7 +170,7 @@ class ConsumerApis:
         found = coordinator.find_or_create(group_id)
         if found is None:
             return None, ErrorCode.POLICY_VIOLATION, "the server has too many groups"
-        group = coordinator.make_consumer(found, self._partitions_of)
+        group = coordinator.make_consumer(found)
         if group is None:
             return None, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
         return group, ErrorCode.NONE, None

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from ...protocol import ErrorCode
 from .consumer_state import ConsumerGroup, PartitionsOf
 from .limits import GroupLimits
-from .offsets import CommittedOffsets, GroupFacts
+from .offsets import CONSUMER, CommittedOffsets, GroupFacts
 from .rebalance import State
 from .state import ClassicGroup
 
@@ -32,12 +32,15 @@ class Coordinator:
     groups : dict of str to ClassicGroup or ConsumerGroup
         The groups by name. A group without members is converted to the other type when a member
         with the other protocol joins.
+    partitions_of : callable
+        Function that returns the partition numbers of a topic. By default, no topic has partitions.
     """
 
     def __init__(self, offsets: CommittedOffsets, limits: GroupLimits, now: Callable[[], float]) -> None:
         self.offsets = offsets
         self.limits = limits
         self.groups: dict[str, AnyGroup] = {}
+        self.partitions_of: PartitionsOf = lambda _: ()
         self._now = now
         self._sizes: dict[str, int] = {}
         """Approximate memory in bytes of each group that a client has created or changed, by group id."""
@@ -75,13 +78,13 @@ class Coordinator:
         self.groups[group.group_id] = made
         return made
 
-    def make_consumer(self, group: AnyGroup, partitions_of: PartitionsOf) -> ConsumerGroup | None:
+    def make_consumer(self, group: AnyGroup) -> ConsumerGroup | None:
         """Return the group as a consumer group, or None if it is a classic group with members."""
         if isinstance(group, ConsumerGroup):
             return group
         if group.state != State.EMPTY or group.pending:
             return None
-        made = ConsumerGroup(group.group_id, self._now, self.limits, partitions_of, group.generation)
+        made = ConsumerGroup(group.group_id, self._now, self.limits, self.partitions_of, group.generation)
         self.groups[group.group_id] = made
         return made
 
@@ -145,9 +148,13 @@ class Coordinator:
         self._remove(group)
         return ErrorCode.NONE
 
-    def _add(self, group_id: str) -> ClassicGroup:
+    def _add(self, group_id: str) -> AnyGroup:
         facts = self.offsets.facts.get(group_id, GroupFacts())
-        group = ClassicGroup(group_id, self._now, self.limits, *facts)
+        group: AnyGroup
+        if facts.type == CONSUMER:
+            group = ConsumerGroup(group_id, self._now, self.limits, self.partitions_of, facts.generation)
+        else:
+            group = ClassicGroup(group_id, self._now, self.limits, facts.protocol_type, facts.generation)
         self.groups[group_id] = group
         return group
 

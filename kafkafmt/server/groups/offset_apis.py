@@ -22,7 +22,7 @@ from ..catalog import Catalog
 from ..handlers import Handlers, RequestContext, distinct
 from .consumer_state import ConsumerGroup
 from .coordinator import AnyGroup, Coordinator
-from .offsets import CLASSIC_PROTOCOL, COMMIT_BYTES, Commit, GroupFacts, PartitionKey
+from .offsets import CLASSIC, CLASSIC_PROTOCOL, COMMIT_BYTES, CONSUMER, Commit, GroupFacts, PartitionKey
 from .offsets_file import GroupsFileFullError
 from .rebalance import GROUP_BYTES, State
 
@@ -123,8 +123,10 @@ class OffsetApis:
         return ErrorCode.NONE
 
     def _store(self, group: AnyGroup, commits: dict[PartitionKey, Commit]) -> ErrorCode:
+        kind = CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
+        facts = GroupFacts(group.protocol_type, group.generation, kind)
         try:
-            self._coordinator.offsets.commit(group.group_id, GroupFacts(group.protocol_type, group.generation), commits)
+            self._coordinator.offsets.commit(group.group_id, facts, commits)
         except OSError as error:
             return self._write_failed(error)
         return ErrorCode.NONE

@@ -14,6 +14,8 @@ from .offsets_file import FULL_INTERVAL, Entry, GroupsFile, GroupsFileFullError
 COMMIT_BYTES = 400
 """Approximate memory of a commit without its metadata, in bytes."""
 CLASSIC_PROTOCOL = "consumer"
+CLASSIC, CONSUMER = "classic", "consumer"
+"""Group protocols, as in `GroupFacts.type`."""
 
 
 class Commit(NamedTuple):
@@ -42,10 +44,21 @@ PartitionKey = tuple[str, int]
 
 
 class GroupFacts(NamedTuple):
-    """The protocol type and the generation of a group, which the server keeps after all members have left."""
+    """The properties of a group that the server keeps after all members have left.
+
+    Attributes
+    ----------
+    protocol_type : str or None
+        Protocol type of the members, such as "consumer".
+    generation : int
+        The generation of a classic group, or the group epoch of a KIP-848 group.
+    type : {"classic", "consumer"}
+        Group protocol of the latest members. "consumer" is the protocol of KIP-848.
+    """
 
     protocol_type: str | None = None
     generation: int = 0
+    type: str = CLASSIC
 
 
 class CommittedOffsets:
@@ -92,9 +105,10 @@ class CommittedOffsets:
             The groups file cannot be written.
         """
         for group in groups:
-            if group.type != "share":
-                facts = GroupFacts(group.protocol_type or CLASSIC_PROTOCOL, max(group.epoch, 0))
-                self.facts[group.group] = facts
+            if group.type == CLASSIC:
+                self.facts[group.group] = GroupFacts(group.protocol_type, max(group.epoch, 0))
+            elif group.type == CONSUMER:
+                self.facts[group.group] = GroupFacts(CLASSIC_PROTOCOL, max(group.epoch, 0), CONSUMER)
         for c in offsets:
             commit = Commit(c.offset, -1 if c.leader_epoch is None else c.leader_epoch, c.metadata, c.commit_timestamp)
             self._groups.setdefault(c.group, {})[c.topic, c.partition] = commit
@@ -126,7 +140,7 @@ class CommittedOffsets:
         """
         entries = [_entry(group_id, key, commit) for key, commit in commits.items()]
         if self.facts.get(group_id) != facts:
-            entries.insert(0, Entry(group_id, protocol_type=facts.protocol_type or "", generation=facts.generation))
+            entries.insert(0, _facts_entry(group_id, facts))
         self._store(entries)
 
     def delete_offsets(self, group_id: str, partitions: Iterable[PartitionKey]) -> None:
@@ -167,7 +181,7 @@ class CommittedOffsets:
     def _apply(self, entry: Entry) -> None:
         group_id, topic, partition = entry.group, entry.topic, entry.partition
         if entry.protocol_type is not None:
-            self.facts[group_id] = GroupFacts(entry.protocol_type or None, entry.generation)
+            self.facts[group_id] = GroupFacts(entry.protocol_type or None, entry.generation, entry.type)
         elif topic is None:
             self.size -= sum(self._cost(group_id, key, c) for key, c in self.of_group(group_id).items())
             self._groups.pop(group_id, None)
@@ -193,7 +207,7 @@ class CommittedOffsets:
             yield Entry(group_id)
         for group_id, facts in self.facts.items():
             if facts != self._seed_facts.get(group_id):
-                yield Entry(group_id, protocol_type=facts.protocol_type or "", generation=facts.generation)
+                yield _facts_entry(group_id, facts)
         for group_id in self.group_ids():
             now, seed = self.of_group(group_id), self._seed.get(group_id, {})
             yield from (Entry(group_id, *key) for key in seed.keys() - now.keys())
@@ -202,3 +216,7 @@ class CommittedOffsets:
 
 def _entry(group_id: str, key: PartitionKey, commit: Commit) -> Entry:
     return Entry(group_id, *key, commit.offset, commit.leader_epoch, commit.metadata, commit.timestamp)
+
+
+def _facts_entry(group_id: str, facts: GroupFacts) -> Entry:
+    return Entry(group_id, protocol_type=facts.protocol_type or "", generation=facts.generation, type=facts.type)

@@ -7,7 +7,8 @@ lines concern the same commit or group, the later line applies. A line has one o
 - ``{"group": "g", "topic": "t", "partition": 0, "offset": 5, "leader_epoch": -1, "metadata": "",
   "timestamp": 1700000000000}``: the group commits an offset;
 - ``{"group": "g", "topic": "t", "partition": 0}``: the commit is deleted;
-- ``{"group": "g", "protocol_type": "consumer", "generation": 3}``: the group has this protocol type and generation;
+- ``{"group": "g", "protocol_type": "consumer", "generation": 3}``: the group has this protocol type and generation.
+  For groups that use KIP-848, the line also contains ``"type": "consumer"``;
 - ``{"group": "g"}``: the group is deleted.
 
 The server appends each change to the file. If the last line is incomplete, it is ignored and
@@ -46,13 +47,14 @@ FULL_INTERVAL = 60.0
 """Least number of seconds between two rewrites of a full file. Each rewrite can take seconds."""
 FIELDS: dict[str, type[str] | type[int]] = {
     "group": str, "topic": str, "partition": int, "offset": int, "leader_epoch": int, "metadata": str,
-    "timestamp": int, "protocol_type": str, "generation": int,
+    "timestamp": int, "protocol_type": str, "generation": int, "type": str,
 }  # fmt: skip
 KINDS = (
     {"group"},
     {"group", "protocol_type", "generation"},
     {"group", "topic", "partition"},
     {"group", "topic", "partition", "offset", "leader_epoch", "metadata", "timestamp"},
+    {"group", "protocol_type", "generation", "type"},
 )
 """The sets of fields that a line of the groups file may have."""
 
@@ -80,11 +82,12 @@ class Entry(NamedTuple):
     timestamp: int = -1
     protocol_type: str | None = None
     generation: int = 0
+    type: str = "classic"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as the JSON object of a line in the groups file."""
         if self.protocol_type is not None:
-            kind = KINDS[1]
+            kind = KINDS[1] if self.type == "classic" else KINDS[4]
         elif self.topic is None:
             kind = KINDS[0]
         else:
@@ -226,6 +229,8 @@ class GroupsFile:
         for name, value in found.items():
             if type(value) is not FIELDS[name] or (isinstance(value, int) and not -(2**63) <= value < 2**63):
                 raise GroupsFileError(f"{self.path}: line {number}: {name} has the invalid value {value!r}")
+        if found.get("type", "classic") not in ("classic", "consumer"):
+            raise GroupsFileError(f"{self.path}: line {number}: type has the invalid value {found['type']!r}")
         return Entry(**found)
 
 
