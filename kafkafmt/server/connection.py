@@ -131,6 +131,8 @@ class ClientConnection(Receiver):
         self._incomplete = False
         """Whether the size field of the next request was received, but not the whole request."""
         self._peer: tuple[str, int] = ("", 0)
+        self._authenticate_by = self._loop.time() + self._limits.authentication_timeout
+        """Time by which the client must be authenticated."""
 
     @property
     def peer(self) -> tuple[str, int]:
@@ -163,7 +165,7 @@ class ClientConnection(Receiver):
             self._start(self._shake_hands(tls))
         else:
             self._responses.connect(self.transport)
-            self.set_deadline(self._limits.idle_timeout)
+            self._set_deadline_of_request()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Release the connection. A running task notices that the client has disconnected, and ends."""
@@ -218,10 +220,24 @@ class ClientConnection(Receiver):
     def expired(self) -> None:
         """Close the connection, because no complete request was received in time."""
         size = self.size_field()
-        if size is None:
+        waits = self._shared.open_apis is not None and self.principal is None
+        if waits and self._loop.time() >= self._authenticate_by:
+            limit = self._limits.authentication_timeout
+            self._end(ClosedError(f"the client did not authenticate within {limit:g} seconds"))
+        elif size is None:
             self._end(ClosedError(f"no request for {self._limits.idle_timeout:g} seconds"))
         else:
             self._end(incomplete(size, PARTIAL_TIMEOUT))
+
+    def _set_deadline_of_request(self) -> None:
+        """Limit the time until the next request, and until the client is authenticated.
+
+        Clients that do not authenticate could otherwise use all connections for any time.
+        """
+        seconds = self._limits.idle_timeout
+        if self._shared.open_apis is not None and self.principal is None:
+            seconds = min(seconds, max(self._authenticate_by - self._loop.time(), 0.0))
+        self.set_deadline(seconds)
 
     def _next_request(self) -> None:
         size = self.size_field()
@@ -265,7 +281,7 @@ class ClientConnection(Receiver):
         """Wait for the next request. If it was already received, answer it after other connections had a turn."""
         if CLOSE_AFTER_RESPONSE in self.attributes:
             raise ClosedError(self.attributes[CLOSE_AFTER_RESPONSE])
-        self.set_deadline(self._limits.idle_timeout)
+        self._set_deadline_of_request()
         if self._received or self.at_eof:
             self._loop.call_soon(self.received)
 

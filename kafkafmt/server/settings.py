@@ -33,6 +33,8 @@ class ServerLimits:
         Largest number of fetch sessions (KIP-227) in memory.
     handshake_timeout : float, default 10.0
         Seconds after which a connection is closed if the TLS handshake is not complete.
+    authentication_timeout : float, default 30.0
+        Seconds after which a connection is closed if the client must authenticate and has not done so.
     idle_timeout : float, default 600.0
         Seconds without a request after which a connection is closed.
     write_timeout : float, default 60.0
@@ -46,6 +48,7 @@ class ServerLimits:
     max_fetch_bytes: int = 55 << 20
     max_sessions: int = 4096
     handshake_timeout: float = 10.0
+    authentication_timeout: float = 30.0
     idle_timeout: float = 600.0
     write_timeout: float = 60.0
     max_open_files: int = 256

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -459,6 +460,28 @@ def test_client_that_does_not_use_sasl_is_reported(server: kafkafmt.Server) -> N
         client.send(protocol.MetadataRequest(topics=None), 12)
         assert client.closed()
     assert server.messages[0].endswith("Metadata was requested before authentication; the client must use SASL")
+
+
+def ask_for_ten_seconds(client: Client) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        client.ask(protocol.ApiVersionsRequest(), 0)
+        time.sleep(0.05)
+
+
+def test_client_that_does_not_authenticate_is_disconnected(started: Start, tmp_path: Path, users: Users) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").touch()
+    limits = kafkafmt.ServerLimits(authentication_timeout=0.5)
+    server = started(tmp_path, users=tmp_path / "users", limits=limits)
+    with Client(server.port) as idle, Client(server.port) as busy, Client(server.port) as client:
+        login_with_tokens(client, "PLAIN", "alice", SECRET)
+        with pytest.raises(ConnectionError):
+            ask_for_ten_seconds(busy)
+        assert idle.closed()
+        assert client.ask(protocol.MetadataRequest(topics=[]), 12).brokers
+    closed = [m for m in server.messages if m.endswith("the client did not authenticate within 0.5 seconds")]
+    assert len(closed) == 2
 
 
 @pytest.mark.parametrize(("version", "mechanism"), [(0, "PLAIN"), (1, "SCRAM-SHA-256")])
