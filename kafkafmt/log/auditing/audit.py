@@ -163,7 +163,8 @@ class PartitionAudit:
     def findings(self) -> list[Finding]:
         """Return all findings. Call this after the last segment."""
         end = self._log.next_offset
-        found = self._found + (self._states.findings(end) if self._states else []) + self._missing_indexes()
+        states = self._states.findings(end, self._log.transactions.doubts) if self._states else []
+        found = self._found + states + self._missing_indexes()
         for name, meaning in BEYOND.items():
             offset = self._log.directory.checkpoints.get(name, 0)
             if end < offset <= MAX_OFFSET:

@@ -8,9 +8,9 @@ that depend on the missing batches are not compared.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -30,7 +30,7 @@ from ..format.snapshots import ProducerEntry
 from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
 from ..reading.snapshot_files import SnapshotFiles
-from ..reading.transactions import Transactions
+from ..reading.transactions import Doubts, Transactions
 from .audit_isolation import IsolationAudit
 
 FIELDS = ("epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset")
@@ -260,16 +260,22 @@ class StateAudit:
                     return f"has {name} {getattr(theirs, field)}, but according to the log it is {getattr(own, field)}"
         return None
 
-    def findings(self, next_offset: int) -> list[Finding]:
-        """Return all findings. Call this after all batches were added."""
+    def findings(self, next_offset: int, doubts: Doubts) -> list[Finding]:
+        """Return all findings. Call this after all batches were added.
+
+        `doubts` contains the transactions whose outcome is unknown. Their entries may be missing.
+        """
         for offset in self._pending:
             if offset <= next_offset:
                 self._compare(offset)
             else:
                 message = f"the snapshot was taken at offset {offset}, but the log ends at {next_offset}"
                 self._found.append(Finding(self._snapshots[offset], "snapshot_beyond_end", message))
+        in_doubt: dict[int, list[int]] = defaultdict(list)
+        for producer_id, first in sorted(zip(doubts.producer_id.tolist(), doubts.first.tolist(), strict=True)):
+            in_doubt[producer_id].append(first)
         for segment in self._segments:
-            self._found += self._wrong_transactions(segment)
+            self._found += self._wrong_transactions(segment, in_doubt)
         return self._found
 
     def read_committed(self, ours: Transactions) -> list[Finding]:
@@ -286,7 +292,7 @@ class StateAudit:
         message = f"at read_committed, {offset_range(first.first, first.last)} of producer {first.producer_id}: {first.what}{more}"
         return [Finding(file_name(base, ".txnindex"), "read_committed_differs", message)]
 
-    def _wrong_transactions(self, segment: SegmentFile) -> list[Finding]:
+    def _wrong_transactions(self, segment: SegmentFile, in_doubt: Mapping[int, list[int]]) -> list[Finding]:
         data = self._indexes[segment.name]
         if not data and not self._aborted.get(segment.name):
             return []
@@ -305,11 +311,12 @@ class StateAudit:
         if wrong:
             message = f"entry {wrong[0][0]} says that {wrong[0][1]}" + _others(len(wrong), len(theirs))
             found.append(Finding(path.name, "index_mismatch", message))
+        missing = [own for own in ours.values() if not _is_in_doubt(own, in_doubt.get(own.producer_id, []))]
         for own in (
-            list(ours.values())[:1] if self._indexed and segment.name not in self._unreadable else ()
+            missing[:1] if self._indexed and segment.name not in self._unreadable else ()
         ):  # If no index exists, report no missing entry: the copy may contain only `.log` files.
             message = f"producer {own.producer_id} aborted {offset_range(own.first, own.last)}, but the index has no entry for this transaction"
-            message += f" (nor for {counted(len(ours) - 1, 'other transaction')})" if len(ours) > 1 else ""
+            message += f" (nor for {counted(len(missing) - 1, 'other transaction')})" if len(missing) > 1 else ""
             found.append(
                 Finding(
                     path.name,
@@ -335,6 +342,12 @@ class StateAudit:
             claim = f"the last stable offset after offset {entry.last} is {entry.stable}"
             return f"{claim}, but according to the log it is {own.stable}"
         return None
+
+
+def _is_in_doubt(aborted: Aborted, doubts: list[int]) -> bool:
+    """Return whether one of the ascending offsets `doubts` is in the offset range of an aborted transaction."""
+    at = bisect_left(doubts, aborted.first)
+    return at < len(doubts) and doubts[at] < aborted.last
 
 
 def _others(wrong: int, entries: int) -> str:
