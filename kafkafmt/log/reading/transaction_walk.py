@@ -17,7 +17,7 @@ contain the marker. As in a broker, the transaction then ends at the marker offs
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -33,12 +33,13 @@ from .damage_callbacks import EventDamage
 from .events import Events
 from .hidden_markers import HidingPlaces, can_hide_markers, is_harmless
 from .models import Damage
+from .nearby_transactions import open_at_end
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
 from .suspended import Suspended, resolve
 from .transaction_index import IndexEntries
-from .transactions import DAMAGE, Doubt, Transactions
+from .transactions import DAMAGE, MISSING_OFFSETS, Doubt, Transactions
 
 NO_PLACES: IntArray = np.empty((0, 2), np.int64)
 
@@ -97,6 +98,9 @@ class ReadableLog(Protocol):
     def plan(self, segment: SegmentFile) -> SegmentPlan:
         """Return the plan of a segment, which lists its valid batches and its damage."""
 
+    def ends_at(self, offset: int) -> bool:
+        """Return whether the log end offset is `offset`, and no damage can contain this offset or a later one."""
+
     def parts(
         self, start: int, end: int, on_damage: Callable[[Damage], None] | None, grouped: bool = False
     ) -> Iterator[Batches]:
@@ -122,6 +126,10 @@ class TransactionWalk(EventDamage):
         self._last_markers: dict[int, int] = {}
         self.entries: IndexEntries | None = None
         self._places: HidingPlaces | None = None
+        self._end = 0
+        """Offset after the last batch that has been added. 0 if no batch has been added."""
+        self._missing_before = -1
+        """Offsets are missing before this offset. -1 if no offset is missing after the first batch."""
 
     def __call__(self, damage: Damage) -> None:
         """Mark the outcomes of all open transactions as unknown if the damaged bytes may contain their markers."""
@@ -182,6 +190,10 @@ class TransactionWalk(EventDamage):
         `found` is a summary of `table`, and `markers` maps the offset of each control batch to its marker.
         """
         attributes = found.attributes
+        if len(table):
+            if (found.first > self._end > 0) or not found.dense:
+                self._missing_before = found.last
+            self._end = found.last + 1
         if self.entries is None:
             if not attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
                 return
@@ -241,6 +253,24 @@ class TransactionWalk(EventDamage):
             for producer_id in producer_ids:
                 self._end_without_marker(producer_id, end)
 
+    def check_open(self) -> None:
+        """Suspend open transactions that have ended according to the latest producer snapshot.
+
+        The offsets of their markers are missing, for example in the copy of a damaged log. A broker
+        reads this snapshot, and does not wait for the end of these transactions.
+        """
+        log, unsure = self.log, {p: first for p, first in self.found.open.items() if first < self._missing_before}
+        latest = open_at_end(log.directory, log.max_batch_bytes, log.ends_at) if unsure else None
+        if latest is None:
+            return
+        for producer_id, first in unsure.items():
+            later = latest.open.get(producer_id, log.next_offset)
+            if later > first:
+                self._suspended.add(producer_id, first, later - 1, (_segment_of(log, first), MISSING_OFFSETS))
+                del self.found.open[producer_id]
+                if producer_id in latest.open:
+                    self.found.open[producer_id] = later
+
     def resolve(self) -> None:
         """Find the outcomes of transactions whose markers may be damaged or missing, and sort the aborted transactions."""
         suspended, self._suspended = self._suspended, Suspended()
@@ -276,6 +306,7 @@ def settle(walk: TransactionWalk) -> Transactions:
     """Return the outcomes of all transactions, after all batches of the log have been added to `walk`."""
     found = walk.found
     walk.finish()
+    walk.check_open()
     found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
     walk.resolve()
     return found
@@ -306,6 +337,12 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
     chain = log.segments[start : end_at + 1]
     adjacent = all(one.next_base == other.base_offset for one, other in itertools.pairwise(chain))
     return not (adjacent and not any(s.size for s in chain[1:-1]) and log.compacted)
+
+
+def _segment_of(log: ReadableLog, offset: int) -> str:
+    """Return the name of the last segment whose base offset is not above `offset`."""
+    at = bisect_right(log.segments, (False, offset, "~"), key=_order) - 1
+    return log.segments[max(at, 0)].name
 
 
 def _order(segment: SegmentFile) -> tuple[bool, int, str]:

@@ -23,6 +23,7 @@ from ..format.producers import Aborted
 from .rows import Rows
 
 DAMAGE = "damage"
+MISSING_OFFSETS = "missing offsets"
 Cause = tuple[str, str]
 """The attributes `file` and `hidden_by` of a `Doubt`."""
 
@@ -31,7 +32,8 @@ Cause = tuple[str, str]
 class Doubt:
     """A transaction whose outcome is unknown. With read_committed, its records are omitted.
 
-    The marker may be in damaged bytes, or in a segment that is missing.
+    The marker may be in damaged bytes, or in a segment that is missing. In the copy of a damaged log,
+    the offset of the marker may be missing.
 
     Attributes
     ----------
@@ -42,7 +44,8 @@ class Doubt:
     file : str
         Name of the damaged segment, or of the segment that follows the missing segment.
     hidden_by : str
-        Why the marker of the transaction may be missing: "damage" or "a missing segment".
+        Why the marker of the transaction may be missing: "damage", "a missing segment" or "missing
+        offsets".
     """
 
     producer_id: int

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from command import kafkafmt
-from salvaging import NAME, abort, corrupt, data, findings, partition, salvaged
+from salvaging import NAME, abort, commit, committed, corrupt, data, findings, partition, salvaged
 
 from kafkafmt.errors import StructureError
+from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.format.checkpoints import (
     leader_epochs_text,
     offset_checkpoint_text,
@@ -293,6 +294,44 @@ def test_snapshot_is_trusted_only_if_it_agrees_with_the_batches(kind: str, tmp_p
     if not trusted:
         assert (entry.last_sequence, entry.last_offset) == (0, 0)
     assert findings(tmp_path / "out") == ["segment_gap"]
+
+
+LATER_STATES: dict[str, tuple[bytes, ProducerEntry, int, list[int]]] = {
+    "no open transaction": (data(2), ProducerEntry(7, 1, 0, 0, 0, 5, 0, -1), 4, [2, 3]),
+    "a later open transaction": (data(2, 7), ProducerEntry(7, 1, 2, 2, 0, 5, 0, 2), 2, []),
+}
+
+
+@pytest.mark.parametrize("kind", LATER_STATES)
+def test_transaction_that_ended_according_to_a_snapshot_is_in_doubt_in_the_copy(kind: str, tmp_path: Path) -> None:
+    """The source reports the transaction as damaged. The copy contains no damage, but its offset 1 is missing."""
+    following, state, stable, expected = LATER_STATES[kind]
+    folder = partition(tmp_path / "in", data(0, 7), corrupt(commit(1)), following)
+    partition(tmp_path / "in", data(3), base=3)
+    (folder / f"{3:020}.snapshot").write_bytes(snapshot_bytes([state]))
+    salvaged(tmp_path / "in", tmp_path / "out")
+    assert findings(tmp_path / "out") == ["transaction_in_doubt"]
+    (directory,) = discover([tmp_path / "out"]).partitions
+    states = [PartitionLog(directory).transactions, PartitionLog(directory).open_transactions]
+    assert [found.last_stable_offset for found in states] == [stable, stable]
+    assert committed(tmp_path / "out") == expected
+
+
+def test_wrong_snapshot_does_not_end_a_transaction_if_no_offset_is_missing(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "in", data(0, 7), data(1))
+    (folder / f"{2:020}.snapshot").write_bytes(snapshot_bytes([]))
+    (directory,) = discover([tmp_path / "in"]).partitions
+    assert PartitionLog(directory).transactions.last_stable_offset == 0
+
+
+def test_aborted_transaction_in_doubt_may_lack_an_index_entry(tmp_path: Path) -> None:
+    """The snapshot shows that the first transaction ended in the damage, so the marker at offset 4 ended another one."""
+    folder = partition(tmp_path / "in", data(0, 7))
+    partition(tmp_path / "in", corrupt(data(2)), base=2)
+    partition(tmp_path / "in", corrupt(data(3, 7)), abort(4), data(5), abort(6, 8), base=3, index=[(7, 3, 4, 5)])
+    (folder / f"{3:020}.snapshot").write_bytes(snapshot_bytes([ProducerEntry(7, 1, 0, 0, 0, 5, 0, -1)]))
+    salvaged(tmp_path / "in", tmp_path / "out")
+    assert sorted(set(findings(tmp_path / "out"))) == ["segment_gap", "transaction_in_doubt"]
 
 
 def test_negative_offsets_in_checkpoints_are_ignored(tmp_path: Path) -> None:
