@@ -8,6 +8,7 @@ from ..._backend import core
 from ...constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
+    CRC_START,
     ENTRY_OVERHEAD,
     LAST_OFFSET_DELTA_AT,
     LEGACY_ATTRIBUTES_AT,
@@ -80,6 +81,13 @@ class Head:
     def may_be_right(self, expected: int) -> bool:
         """Return whether the batch length is at least the minimum, and the first offset is at least `expected`."""
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
+
+    def repeats(self, other: Head) -> bool:
+        """Return whether both headers have the same offset, length and CRC, so that they belong to copies of one batch.
+
+        A batch cannot contain another batch of the same length.
+        """
+        return len(self.data) >= CRC_START and self.data[:CRC_START] == other.data[:CRC_START]
 
     def continues(self, expected: int) -> bool:
         """Return whether the header fields are consistent and the first offset is `expected`."""

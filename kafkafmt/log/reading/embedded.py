@@ -117,7 +117,10 @@ class EmbeddedBatches(BatchFinder):
         damaged batch. The header is trusted only if its fields are consistent, and one segment can
         contain its first offset and `expected`. In a compacted log, offsets can be missing before it.
         The offset of a wrapper message is its last one, so it is trusted only if it is `expected`.
+        If the damaged batch is incomplete, a complete copy of it can follow.
         """
+        if find.repeats(bad):
+            return 0
         reachable = bad.dense and not bad.message_codec and offset_in_reach(bad.first_offset, expected)
         if (reachable or bad.continues(expected)) and bad.first_offset <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)

@@ -231,13 +231,13 @@ class Search(EmbeddedBatches):
         damaged batch and `find`, the batch `find` is rejected. If these batches are not followed by
         one of the three items, `_continued_later` decides.
 
-        If `find` has the next offset after the damaged batch, it is sufficient that any valid batch
-        follows `find`. The offset of this following batch is not checked, because it can be
-        corrupted.
+        If `find` has the next offset after the damaged batch, or is a complete copy of the damaged
+        batch, it is sufficient that any valid batch follows `find`. The offset of this following batch
+        is not checked, because it can be corrupted.
         """
         if not bad.continues(expected):
             return 0 if self._continued(find.end, find.next_offset, find.magic) else find.end
-        if find.first_offset == bad.next_offset:
+        if find.first_offset == bad.next_offset or find.repeats(bad):
             return 0 if self._continued(find.end, find.next_offset, find.magic) or self.valid(find.end) else find.end
         ends, last = self._chain_from(find, LARGEST_WINDOW)
         end, offsets = int(ends[-1]), self._chain["base_offset"][: self._chained]

@@ -151,3 +151,22 @@ def test_inner_messages_of_format_0_are_delivered_after_missing_offsets(visible:
     parts = [outer(0, i, b"value %d" % i) for i in range(2)]
     data = b"".join(parts) + wrapper + outer(0, 8, b"next") + outer(0, 9, b"next")
     assert read(tmp_path / "t-0", data)[0] == [0, 1, *offsets, 8, 9]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("kept", [30, 62, 90])
+@pytest.mark.parametrize("gap", [0, 10])
+@pytest.mark.parametrize("damaged_later", [False, True])
+def test_complete_copy_of_an_incomplete_batch_is_delivered(
+    magic: int, kept: int, gap: int, damaged_later: bool, tmp_path: Path
+) -> None:
+    """A crash interrupts the write of a batch, and the batch is written again after the incomplete bytes."""
+    offsets = [0, 1, *range(2 + gap, 6 + gap)]
+    parts = [outer(magic, i, b"value %d" % i * 20) for i in offsets]
+    before, incomplete = b"".join(parts[:2]), parts[2][:kept]
+    if damaged_later:
+        parts[4] = mutate(parts[4], 80, b"\x00")
+    found, damaged = read(tmp_path / "t-0", before + incomplete + b"".join(parts[2:]))
+    assert found == [o for i, o in enumerate(offsets) if not (damaged_later and i == 4)]
+    assert damaged[0] == (len(before), kept)
+    assert len(damaged) == 1 + damaged_later
