@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from golden_cases import case
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
+from salvaging import commit, corrupt, data
+from salvaging import partition as written
 from source_rows import plan
 
 from kafkafmt import LogDirectory
 from kafkafmt.log import DamagedLogError, PartitionLog, UnavailableSegmentError, discover
+from kafkafmt.log.format.snapshots import snapshot_bytes
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source.data_source import KafkaLogSource
@@ -291,3 +295,16 @@ def test_query_continues_if_retention_removes_the_oldest_segments(spark: SparkSe
     for path in segments_of(folder)[:2]:
         path.unlink()
     assert frame.count() == 200 - int(segments_of(folder)[0].stem)
+
+
+def test_committed_records_are_read_if_the_end_of_the_log_is_damaged(tmp_path: Path) -> None:
+    """The task must read the whole log, because of the damaged marker. The driver reads only the last batch."""
+    folder = written(tmp_path, data(0, 7), corrupt(commit(1)), data(2, 8), commit(3, 8))
+    incomplete = batch([record(0, value=b"a"), record(1, value=b"b")], base_offset=5)[:-10]
+    written(tmp_path, data(4), incomplete, data(6), base=4)
+    (folder / f"{4:020}.index").write_bytes(struct.pack(">ii", 2, len(data(4) + incomplete)))
+    for offset in (4, 7):
+        (folder / f"{offset:020}.snapshot").write_bytes(snapshot_bytes([]))
+    reader, partitions = plan(tmp_path, **{"kafka.isolation.level": "read_committed"})
+    offsets = [o for p in partitions for b in reader.read(p) for o in b["offset"].to_pylist()]
+    assert offsets == [2, 4]  # The offset of the last batch is inside the incomplete batch.

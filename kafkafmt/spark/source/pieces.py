@@ -235,7 +235,8 @@ class Piece:
 
         The partition directory is listed again, because transaction markers can be in later
         segments. If the last stable offset on this host is lower than the one that the driver
-        found, raise OSError. The numbers of bytes and read operations are added to `log.bytes_read`
+        found, raise OSError. No error is raised if the end of the log is damaged: the driver reads only
+        batch headers, so it does not find this damage. The numbers of bytes and read operations are added to `log.bytes_read`
         and `log.reads`.
         """
         end = min(end, self.interval.high)
@@ -258,11 +259,14 @@ class Piece:
         whole_log = partitions.log_of(directory, limits, log)
         self._check_sizes(whole_log)
         whole = whole_log.transactions
-        if whole.last_stable_offset < end:  # without this error, the later records would be omitted silently
+        damaged_end = not whole.open and self._has_all_bytes(whole_log)
+        if (
+            whole.last_stable_offset < end and not damaged_end
+        ):  # without this error, the later records would be omitted silently
             raise unavailable(
                 self.segment,
                 f"the last stable offset is {whole.last_stable_offset} on this host, but the driver found a higher one: "
-                "later segments are missing or have changed",
+                "later segments are missing or have changed, or the latest producer snapshot is wrong",
             )
         found = whole.within(self.segment.base_offset or 0, end - 1)
         found.doubts = whole.within(self.first_offset, min(self.last_offset + 1, end) - 1).doubts
@@ -291,6 +295,14 @@ class Piece:
                     f"{what} {found} bytes on this host, but {expected} bytes on the driver: this host sees other "
                     "files, or a broker truncated the log",
                 )
+
+    def _has_all_bytes(self, log: PartitionLog) -> bool:
+        """Return whether this and the later segments of `log` are at least as large as on the driver."""
+        names = [segment.name for segment in log.segments]
+        if self.segment.name not in names:
+            return False
+        own, *later = log.segments[names.index(self.segment.name) :]
+        return plain_bytes([own]) >= plain_bytes([self.segment]) and plain_bytes(later) >= self.later_bytes
 
     def _outcomes(
         self, directory: PartitionDir, position: int, end: int, limits: ReadLimits, log: PartitionLog
