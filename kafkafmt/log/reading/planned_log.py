@@ -28,7 +28,7 @@ from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run, RunColumns
 from .plan import SegmentPlan, plan_view
-from .ranges import reach, sound_runs
+from .ranges import has_gap, reach, sound_runs
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_tables import FIRST_READ, Scratch
 from .segment_walker import See, Walker
@@ -254,9 +254,21 @@ class PlannedLog:
         A log was compacted if the log cleaner's checkpoint contains the partition, or if offsets
         are missing inside a range of valid batches. All segments may have to be read to check this.
         """
-        return self.directory.cleaned or not all(
-            all(RunColumns.of(self.plan(s).extents).dense.tolist()) for s in self.segments
-        )
+        return self.directory.cleaned or any(self._lacks_offsets(s) for s in self.segments)
+
+    def _lacks_offsets(self, segment: SegmentFile) -> bool:
+        """Return whether offsets are missing inside a range of valid batches of a segment.
+
+        The header of a wrapper message contains only the last offset. Therefore, a wrapper message after
+        missing offsets is decompressed.
+        """
+        extents = RunColumns.of(self.plan(segment).extents)
+        unsure = extents.at(np.flatnonzero(~extents.dense)).objects()
+        if not unsure or any(extent.records is not None for extent in unsure):
+            return bool(unsure)
+        with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
+            walker = Walker(view, segment.base_offset or 0, self.max_batch_bytes)
+            return any(has_gap(walker, extent) for extent in unsure)
 
     def keep_plans(self, other: PlannedLog, names: Container[str]) -> None:
         """Copy the plans of segments from another `PlannedLog` of the same partition.

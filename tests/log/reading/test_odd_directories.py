@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import batch, record, simple_batch
+from building import GZIP, batch, compress, message, record, simple_batch
 from golden_cases import case
 from reports import verify_partition
 from selecting import interval
@@ -110,6 +110,30 @@ def test_log_file_that_is_not_a_segment_is_a_finding(tmp_path: Path) -> None:
     assert offsets(log) == list(range(5))
     assert [f["error"] for f in verify_partition(log)["findings"]] == ["not_a_segment"]
     assert offsets(open_only(tmp_path / "t-0" / "copy.log")) == list(range(5))
+
+
+def wrapper(magic: int, offsets: list[int]) -> bytes:
+    """Return a wrapper message. In format 1, the last inner message has the offset of the wrapper message."""
+    inner = [message(magic, None, b"v", offset=o - offsets[0] if magic else o) for o in offsets]
+    return message(magic, None, compress(GZIP, b"".join(inner)), offset=offsets[-1], attributes=GZIP)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("compaction", [[], [12], [11, 12, 13]])
+def test_gap_between_wrapper_messages_is_reported_unless_the_log_is_compacted(
+    magic: int, compaction: list[int], tmp_path: Path
+) -> None:
+    """Compaction can remove a message inside a wrapper message, or a whole wrapper message."""
+    folder = tmp_path / "t-0"
+    segment(folder, 0, wrapper(magic, [0, 1, 2]), wrapper(magic, [3, 4]))
+    last = [
+        wrapper(magic, kept)
+        for group in ([10], [11, 12, 13], [14])
+        if (kept := [o for o in group if o not in compaction])
+    ]
+    segment(folder, 10, *last)
+    found = [f["message"] for f in verify_partition(open_only(tmp_path))["findings"]]
+    assert found == ([] if compaction else ["no segment contains offsets 5 to 9"])
 
 
 def test_interrupted_swap_is_reported_as_a_message_and_a_finding(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, split
+from building import ABORT, COMMIT, GZIP, TRANSACTIONAL, batch, compress, control_batch, message, mutate, record, split
 from golden_cases import CASES, LEGACY, Case
 from reports import verify_partition
 from selecting import COMMITTED
@@ -218,6 +218,16 @@ def test_transaction_before_a_missing_segment_is_in_doubt(tmp_path: Path) -> Non
     assert "a missing segment may hide" in finding["message"]
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 10\n")
     assert committed(segments(tmp_path)) == [0, 10]
+
+
+def test_wrapper_message_does_not_show_that_the_log_was_compacted(tmp_path: Path) -> None:
+    """The log contains messages of format 1, which were written before the upgrade of the broker."""
+    inner = b"".join(message(1, None, b"v", offset=i) for i in range(3))
+    old = message(1, None, compress(GZIP, inner), offset=2, attributes=GZIP) + message(1, None, b"v", offset=3)
+    after = control_batch(COMMIT, base_offset=10, producer_id=7, producer_epoch=0)
+    log = segments(tmp_path, at0=old + in_transaction(4), at10=after)
+    assert committed(log) == [0, 1, 2, 3]
+    assert [d.first_offset for d in log.transactions.doubts] == [4]
 
 
 def test_transaction_is_in_doubt_if_its_segment_was_not_opened(tmp_path: Path) -> None:
