@@ -30,7 +30,6 @@ from .types import (
     BatchTable,
     Buffer,
     ByteArray,
-    EntryT,
     HeaderSpans,
     IndexState,
     IntArray,
@@ -717,48 +716,6 @@ def read_markers(buffer: Buffer, rows: BatchTable, marker_type: type[MarkerT]) -
     marker_type : type
         A named tuple with three fields: kind, timestamp in ms, and coordinator epoch. If a marker
         contains no coordinator epoch, the field is -1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        An argument is wrong.
-    """
-
-def update_producers(
-    rows: BatchTable,
-    markers: dict[int, MarkerT],
-    entries: dict[int, EntryT],
-    opened: dict[int, int],
-    oldest: list[tuple[int, int]],
-    saved: dict[int, tuple[EntryT | None, int | None]] | None,
-    entry_type: type[EntryT],
-) -> list[tuple[int, int, int, int]]:
-    """Update the states of producers with the next batches of a log.
-
-    Parameters
-    ----------
-    rows : array of BATCH_DTYPE
-        The batch headers, in offset order.
-    markers : dict of int to tuple
-        The markers in the control batches, from `read_markers`.
-    entries : dict of int to tuple
-        The state of each producer, by producer id. It is updated.
-    opened : dict of int to int
-        The first offset of each open transaction, by producer id. It is updated.
-    oldest : list of (int, int)
-        A heap of pairs (first offset, producer id) with all open transactions. The heap can also
-        contain transactions that have ended. It is updated.
-    saved : dict of int to tuple, or None
-        Receives the previous values in `entries` and `opened` of each producer that changes, unless
-        it already contains the producer. A missing value is None. If `saved` is None, nothing is saved.
-    entry_type : type
-        A named tuple with the fields of an entry in a producer snapshot.
-
-    Returns
-    -------
-    list of (int, int, int, int)
-        The transactions that the markers abort: producer id, first offset, offset of the marker, and
-        last stable offset after the marker.
 
     Raises
     ------
@@ -2172,3 +2129,93 @@ def write_messages(
     -----
     A tagged field is written only if its value differs from the default.
     """
+
+class ProducerTable:
+    """The states of a partition's producers.
+
+    States are passed as bytes, in the layout of the entries of a producer snapshot: 46 bytes for each
+    producer, with producer id (int64), producer epoch (int16), last sequence number (int32), last offset
+    (int64), last offset delta (int32), timestamp (int64), coordinator epoch (int32), and first offset of
+    the open transaction (int64, negative if no transaction is open).
+
+    Parameters
+    ----------
+    states : bytes-like, default b""
+        The initial states. If a producer occurs several times, its last state is used.
+
+    Raises
+    ------
+    ValueError
+        The size of `states` is not a multiple of 46.
+    """
+
+    def __init__(self, states: Buffer = b"") -> None: ...
+    def __len__(self) -> int: ...
+    def update(self, rows: BatchTable, markers: dict[int, MarkerT]) -> list[tuple[int, int, int, int]]:
+        """Update the states with the next batches of a log.
+
+        Parameters
+        ----------
+        rows : array of BATCH_DTYPE
+            The batch headers, in offset order.
+        markers : dict of int to tuple
+            The markers in the control batches, from `read_markers`.
+
+        Returns
+        -------
+        list of (int, int, int, int)
+            The transactions that the markers abort: producer id, first offset, offset of the marker, and
+            last stable offset after the marker.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An argument is wrong.
+        """
+
+    def mark(self) -> None:
+        """Save the current states, so that `take_back` can restore them."""
+
+    def take_back(self) -> None:
+        """Restore the states that the last call of `mark` has saved. They can be restored again later.
+
+        The run time is proportional to the number of changes. Without a call of `mark`, nothing is changed.
+        """
+
+    def forget(self, before: int) -> None:
+        """Remove each producer that has no open transaction and whose timestamp is below `before` (in ms).
+
+        The remaining states are saved as by `mark`.
+        """
+
+    def first_open(self) -> int | None:
+        """Return the first offset of the oldest open transaction, or None if no transaction is open."""
+
+    def state_of(self, producer_id: int) -> bytes | None:
+        """Return the state of a producer, or None if there is none."""
+
+    def all_states(self) -> bytes:
+        """Return all states, ordered by producer id."""
+
+    def open_states(self) -> bytes:
+        """Return the states with an open transaction, ordered by the first offset of the transaction."""
+
+    def contains(self, states: Buffer) -> bool:
+        """Return whether all given states are equal to states in the table."""
+
+    def agrees(self, states: Buffer, offset: int) -> bool:
+        """Return whether the states of a producer snapshot agree with the table. `offset` is the offset of the snapshot.
+
+        They agree in this case:
+
+        - Each state is equal to a state in the table. Timestamps and coordinator epochs are not compared.
+        - No producer occurs twice, and all offsets are below `offset`.
+        - The snapshot contains each producer that has an open transaction.
+        """
+
+    def open_besides(self, states: Buffer) -> tuple[int, bytes | None]:
+        """Count the producers that have an open transaction and are not in `states`.
+
+        Return their number, and the state of the one whose transaction was opened first. If the number is
+        0, return None instead of the state.
+        """

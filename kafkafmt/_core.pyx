@@ -29,7 +29,7 @@ include "_corelib/resume.pxi"     # resume_after, reject_candidates: where readi
 include "_corelib/expected.pxi"   # expected_after: the lowest offset that the next batch can have
 include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged byte ranges of a buffer
 include "_corelib/runs.pxi"       # summarize_batches, combine_batches, offsets_around, …: many batch headers at once
-include "_corelib/transactions.pxi" # read_markers, update_producers, end_transactions, walk_transactions
+include "_corelib/transactions.pxi" # read_markers, end_transactions, walk_transactions
 include "_corelib/index.pxi"      # index_batches, read_index_entries, match_index_entries: the entries of indexes
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns
@@ -45,6 +45,7 @@ include "_corelib/append.pxi"     # the appending methods of RecordBuffer
 include "_corelib/wire.pxi"       # Layout: structures of the wire protocol
 include "_corelib/wire_read.pxi"  # Layout.read
 include "_corelib/wire_write.pxi" # write_messages
+include "_corelib/producers.pxi"  # ProducerTable: the states of producers
 include "_corelib/assign.pxi"     # write_offsets, number_batches: offsets and leader epochs into the batches of a table
 include "_corelib/check.pxi"      # number_buffer, validate_buffer: check a buffer and assign offsets in one pass
 include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: hashes of keys for partitioning

@@ -118,8 +118,6 @@ sequence, the maximum timestamp, and the attributes.
 
 MarkerT = TypeVar("MarkerT", bound=tuple[int, int, int])
 """Type of a transaction marker: kind, timestamp in ms, and coordinator epoch."""
-EntryT = TypeVar("EntryT", bound=tuple[int, int, int, int, int, int, int, int])
-"""Type of the state of a producer, with the fields of an entry in a producer snapshot."""
 
 
 class BatchSummary(NamedTuple):

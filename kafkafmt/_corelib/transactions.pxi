@@ -1,6 +1,4 @@
-# Follow producers and transactions from batch to batch. Dicts of the caller contain the states.
-
-from heapq import heappop, heappush
+# Follow transactions from batch to batch. Dicts of the caller contain the states.
 
 cdef struct Marker:
     bint exists                 # whether the control batch contains a marker
@@ -82,22 +80,6 @@ cdef object last_offset_object(const Batch* row):
     return <object>row.base_offset + row.last_offset_delta
 
 
-cdef object oldest_open(dict opened, list oldest):
-    """Return the first offset of the oldest open transaction, or None. Remove ended transactions from the heap."""
-    while oldest:
-        first, producer = oldest[0]
-        if opened.get(producer) == first:
-            return first
-        heappop(oldest)
-    return None
-
-
-cdef inline bint continues_producer(const Batch* row, const Batch* following) noexcept nogil:
-    """Return whether `following` is a data batch of the same producer with the same transactional bit as `row`."""
-    return (following.producer_id == row.producer_id and not following.attributes & CONTROL_BIT
-            and not (following.attributes ^ row.attributes) & TRANSACTIONAL_BIT)
-
-
 cdef inline object untracked(object values):
     """Exclude a tuple without references to containers from Python's search for reference cycles, and return it.
 
@@ -105,80 +87,6 @@ cdef inline object untracked(object values):
     """
     PyObject_GC_UnTrack(values)
     return values
-
-
-cdef tuple NO_STATE = (None, None)
-
-
-cdef inline tuple saved_state(entry, first):
-    """Return the previous state of a producer. All new producers share one tuple."""
-    return NO_STATE if entry is None and first is None else untracked((entry, first))
-
-
-cdef int set_entry(const Batch* row, dict entries, dict opened, object producer, entry_type) except -1:
-    """Store the state of a producer whose last data batch is `row`."""
-    cdef object entry = entries.get(producer), first = opened.get(producer)
-    cdef int32_t sequence = -1
-    if row.base_sequence >= 0:
-        sequence = <int32_t>((<int64_t>row.base_sequence + row.last_offset_delta) & MAX_INT32)
-    entries[producer] = untracked(tuple.__new__(
-        entry_type,
-        (producer, row.producer_epoch, sequence, last_offset_object(row), row.last_offset_delta, row.max_timestamp,
-         -1 if entry is None else entry[6], -1 if first is None else first)))
-    return 0
-
-
-def update_producers(rows, dict markers not None, dict entries not None, dict opened not None, list oldest not None, dict saved, entry_type):
-    cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t n = len(rows), i
-    cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
-    cdef const Batch* row
-    cdef list aborted = []
-    cdef dict waiting = {}      # the rows of data batches that `entries` does not contain yet, by producer
-    cdef object producer, entry, first, stable, at
-    cdef int kind
-    for i in range(n):
-        row = &batches[i]
-        if row.producer_id == NO_PRODUCER_ID:
-            continue
-        producer = row.producer_id
-        if saved is not None and producer not in saved:
-            saved[producer] = saved_state(entries.get(producer), opened.get(producer))
-        if row.attributes & CONTROL_BIT:
-            at = waiting.pop(producer, None)
-            if at is not None:
-                set_entry(&batches[<Py_ssize_t>at], entries, opened, producer, entry_type)
-            entry = entries.get(producer)
-            marker = markers.get(row.base_offset)
-            if marker is None:
-                continue
-            kind = marker[0]
-            if kind != CONTROL_ABORT and kind != CONTROL_COMMIT:
-                continue
-            # If the epoch changes, discard the last sequence number, because sequence numbers restart at 0.
-            if entry is None or entry[1] != row.producer_epoch:
-                entry = (producer, row.producer_epoch, -1, -1, 0)
-            entries[producer] = untracked(tuple.__new__(
-                entry_type, (producer, entry[1], entry[2], entry[3], entry[4], marker[1], marker[2], -1)))
-            first = opened.pop(producer, None)
-            if first is not None and kind == CONTROL_ABORT:
-                stable = oldest_open(opened, oldest)
-                aborted.append((producer, first, row.base_offset, <object>row.base_offset + 1 if stable is None else stable))
-            continue
-        if row.attributes & TRANSACTIONAL_BIT:
-            first = opened.get(producer)
-            if first is None or first < 0:
-                opened[producer] = row.base_offset
-                heappush(oldest, untracked((row.base_offset, producer)))
-        if i + 1 < n and continues_producer(row, &batches[i + 1]):
-            continue  # the next batch replaces the entry
-        if producer in entries:
-            waiting[producer] = i
-        else:
-            set_entry(row, entries, opened, producer, entry_type)
-    for producer, at in waiting.items():
-        set_entry(&batches[<Py_ssize_t>at], entries, opened, producer, entry_type)
-    return aborted
 
 
 def end_transactions(rows, dict markers not None, dict spans not None, dict saved not None):

@@ -21,16 +21,18 @@ from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
 from .prefix_crcs import append_crcs, crc32_of_rest, crc32c_of_rest
+from .producers import ProducerTable
 from .records import decode_plain_batches, decode_records, decode_valid_records
 from .resume import reject_candidates, resume_after
 from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
 from .spans import next_spans, spans_outside
-from .transactions import end_transactions, read_markers, update_producers, walk_transactions
+from .transactions import end_transactions, read_markers, walk_transactions
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
 __all__ = [
     "Layout",
+    "ProducerTable",
     "Record",
     "RecordBuffer",
     "RecordIterator",
@@ -81,7 +83,6 @@ __all__ = [
     "summarize_batches",
     "total_length",
     "transactional_batches",
-    "update_producers",
     "validate_buffer",
     "walk_transactions",
     "write_messages",

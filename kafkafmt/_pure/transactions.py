@@ -1,9 +1,8 @@
-"""Follow producers and transactions from batch to batch. Dicts of the caller contain the states."""
+"""Follow transactions from batch to batch. Dicts of the caller contain the states."""
 
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,12 @@ from ..constants import (
     CONTROL_COMMIT,
     LOG_APPEND_TIME_BIT,
     MAGIC_V2,
-    MAX_SEQUENCE,
     MAX_VARLONG_BYTES,
     NO_MARKER,
-    NO_PRODUCER_ID,
     TRANSACTIONAL_BIT,
 )
-from ..types import BatchTable, Buffer, EntryT, IntArray, MarkerT
-from .runs import producer_fields, transactional_batches
+from ..types import BatchTable, Buffer, IntArray, MarkerT
+from .runs import transactional_batches
 from .varint import raw_varint, view_of
 from .walk import as_int64, span, varint
 
@@ -70,53 +67,6 @@ def read_markers(buffer: Buffer, rows: BatchTable, marker_type: type[MarkerT]) -
         if marker is not None:
             found.setdefault(int(row["base_offset"]), tuple.__new__(marker_type, marker))
     return found
-
-
-def _oldest_open(opened: dict[int, int], oldest: list[tuple[int, int]]) -> int | None:
-    """Return the first offset of the oldest open transaction, or None. Remove ended transactions from the heap."""
-    while oldest and opened.get(oldest[0][1]) != oldest[0][0]:
-        heappop(oldest)
-    return oldest[0][0] if oldest else None
-
-
-def update_producers(
-    rows: BatchTable,
-    markers: dict[int, MarkerT],
-    entries: dict[int, EntryT],
-    opened: dict[int, int],
-    oldest: list[tuple[int, int]],
-    saved: dict[int, tuple[EntryT | None, int | None]] | None,
-    entry_type: type[EntryT],
-) -> list[tuple[int, int, int, int]]:
-    aborted = []
-    batches = producer_fields(rows[rows["producer_id"] != NO_PRODUCER_ID])
-    for producer_id, epoch, base, delta, sequence, timestamp, attributes in batches:
-        entry = entries.get(producer_id)
-        if saved is not None and producer_id not in saved:
-            saved[producer_id] = entry, opened.get(producer_id)
-        if attributes & CONTROL_BIT:
-            marker = markers.get(base)
-            if marker is None or marker[0] not in (CONTROL_ABORT, CONTROL_COMMIT):
-                continue
-            # If the epoch changes, discard the last sequence number, because sequence numbers restart at 0.
-            kept = (-1, -1, 0) if entry is None or entry[1] != epoch else entry[2:5]
-            entries[producer_id] = tuple.__new__(entry_type, (producer_id, epoch, *kept, marker[1], marker[2], -1))
-            first = opened.pop(producer_id, None)
-            if first is not None and marker[0] == CONTROL_ABORT:
-                stable = _oldest_open(opened, oldest)
-                aborted.append((producer_id, first, base, base + 1 if stable is None else stable))
-            continue
-        first = opened.get(producer_id)
-        if attributes & TRANSACTIONAL_BIT and (first is None or first < 0):
-            first = opened[producer_id] = base
-            heappush(oldest, (base, producer_id))
-        last_sequence = (sequence + delta) % (MAX_SEQUENCE + 1) if sequence >= 0 else -1
-        coordinator = -1 if entry is None else entry[6]
-        first = -1 if first is None else first
-        entries[producer_id] = tuple.__new__(
-            entry_type, (producer_id, epoch, last_sequence, base + delta, delta, timestamp, coordinator, first)
-        )
-    return aborted
 
 
 def end_transactions(

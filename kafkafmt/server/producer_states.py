@@ -8,7 +8,7 @@ from ..log import PartitionLog
 from ..log.format import file_view, files
 from ..log.format.names import file_name, snapshot_offset_of
 from ..log.format.producers import Producers, marker_reader, read_markers
-from ..log.format.snapshots import ProducerEntry, read_snapshot
+from ..log.format.snapshots import ProducerEntry, entries_of, states_in
 
 
 def read_producers(log: PartitionLog, max_batch_bytes: int, end: int = NO_END) -> list[ProducerEntry]:
@@ -22,7 +22,7 @@ def read_producers(log: PartitionLog, max_batch_bytes: int, end: int = NO_END) -
     for part in log.parts(start, end, lambda _: None) if start < end else ():
         table = part.table[(part.table["base_offset"] >= start) & (part.table["base_offset"] < end)]
         producers.add(table, read_markers(reader, part.buffer, table))
-    return sorted(producers.entries.values())
+    return entries_of(producers.states)
 
 
 def _latest_snapshot(log: PartitionLog, end: int) -> tuple[int, Producers]:
@@ -35,9 +35,7 @@ def _latest_snapshot(log: PartitionLog, end: int) -> tuple[int, Producers]:
     bases = {s.base_offset for s in log.segments if s.base_offset is not None and s.base_offset <= end}
     for offset in sorted(offsets & bases, reverse=True):
         try:
-            return offset, Producers(
-                read_snapshot(file_view.read_bytes(folder / file_name(offset, ".snapshot")) or b"")
-            )
+            return offset, Producers(states_in(file_view.read_bytes(folder / file_name(offset, ".snapshot")) or b""))
         except KafkaFormatError:
             continue
     return 0, Producers()

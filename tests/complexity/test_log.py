@@ -30,7 +30,7 @@ from kafkafmt.log.format import file_view, files, names
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
-from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
+from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes, snapshot_of, states_of
 from kafkafmt.log.reading import nearby_transactions, segment_tables, segment_walker, snapshot_files
 from kafkafmt.log.reading.damaged_spans import DamagedSpans
 from kafkafmt.log.reading.follow import Follower
@@ -600,14 +600,14 @@ def test_salvage_reads_each_producer_snapshot_once(
 
 
 def test_only_few_bytes_of_producer_snapshots_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [[ProducerEntry(i)] for i in range(3)]
-    monkeypatch.setattr(snapshot_files, "KEPT_BYTES", 2 * len(snapshot_bytes(entries[0])) + 1)
+    states = [states_of([ProducerEntry(i)]) for i in range(3)]
+    monkeypatch.setattr(snapshot_files, "KEPT_BYTES", 2 * len(snapshot_of(states[0])) + 1)
     snapshots = snapshot_files.SnapshotFiles(tmp_path)
-    for name, expected in zip("abc", entries, strict=True):
-        (tmp_path / name).write_bytes(snapshot_bytes(expected))
+    for name, expected in zip("abc", states, strict=True):
+        (tmp_path / name).write_bytes(snapshot_of(expected))
         assert snapshots.read(name) == expected
         (tmp_path / name).unlink()
-    assert [snapshots.read(name) for name in "abc"] == [*entries[:2], None]
+    assert [snapshots.read(name) for name in "abc"] == [*states[:2], None]
 
 
 def test_index_entries_are_taken_only_if_their_marker_is_before_the_batch(

@@ -55,19 +55,20 @@ def test_record_is_that_of_the_stub(core: ModuleType) -> None:
         assert hasattr(core.Record, name)
 
 
-def test_methods_are_those_of_the_stub(core: ModuleType) -> None:
-    members = CLASSES["RecordBuffer"].body
+@pytest.mark.parametrize("name", ["ProducerTable", "RecordBuffer"])
+def test_methods_are_those_of_the_stub(core: ModuleType, name: str) -> None:
+    members, offered_class = CLASSES[name].body, getattr(core, name)
     functions = {node.name: node for node in members if isinstance(node, ast.FunctionDef)}
-    buffer = core.RecordBuffer(**dict(parameters_of_stub(functions.pop("__init__"))))
-    for name, node in functions.items():
-        assert ast.get_docstring(node)
+    instance = offered_class(**dict(parameters_of_stub(functions.pop("__init__"))))
+    for method, node in functions.items():
+        assert ast.get_docstring(node) or method == "__len__"
         if not node.decorator_list:  # a property has no parameters
-            offered = parameters_of(getattr(core.RecordBuffer, name))
+            offered = parameters_of(getattr(offered_class, method))
             assert [p for p in offered if p[0] != "self"] == parameters_of_stub(node)
-    fields = [name for name, node in functions.items() if node.decorator_list]
+    fields = [method for method, node in functions.items() if node.decorator_list]
     fields += [ast.unparse(node.target) for node in members if isinstance(node, ast.AnnAssign)]
-    assert all(isinstance(getattr(buffer, name), int) for name in fields)
-    public = {name for name in dir(core.RecordBuffer) if not name.startswith("_")}
+    assert all(isinstance(getattr(instance, field), int) for field in fields)
+    public = {member for member in dir(offered_class) if not member.startswith("_")}
     assert public <= {*functions, *fields}
 
 

@@ -1,10 +1,9 @@
-"""Compare how both cores read transaction markers, and how they follow producers and transactions."""
+"""Compare how both cores read transaction markers, and how they follow transactions."""
 
 from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from copy import deepcopy
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -12,58 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from building import TRANSACTIONAL, control_batch, mutate, simple_batch
-from random_tables import random_table
+from random_tables import PRODUCERS, producer_table, random_markers
 
 from kafkafmt import _pure
 from kafkafmt.log.format.producers import Marker, marker_reader, read_markers
-from kafkafmt.log.format.snapshots import ProducerEntry
 from kafkafmt.types import BATCH_DTYPE, BatchTable, IntArray
-
-PRODUCERS = (-1, 3, 4, 2**40)
-
-
-def producer_table(chance: Random) -> BatchTable:
-    table = random_table(chance, chance.randrange(12))
-    table["producer_id"] = chance.choices(PRODUCERS, k=len(table))
-    table["producer_epoch"], table["base_sequence"] = chance.choices(range(3), k=len(table)), chance.randrange(-1, 9)
-    bits = (0,) if chance.random() < 0.2 else (0, 0x10, 0x10, 0x20, 0x30, 0x17)
-    table["attributes"] = chance.choices(bits, k=len(table))
-    return table
-
-
-def random_markers(chance: Random, table: BatchTable) -> dict[int, Marker]:
-    offsets = table["base_offset"].tolist()
-    return {
-        o: Marker(chance.randrange(3), chance.randrange(99), chance.randrange(9))
-        for o in offsets
-        if chance.random() < 0.8
-    }
-
-
-def random_states(chance: Random) -> tuple[dict[int, ProducerEntry], dict[int, int], list[tuple[int, int]]]:
-    known = chance.sample(PRODUCERS[1:], chance.randrange(4))
-    opened = {producer: chance.choice((0, 5, 900)) for producer in known if chance.random() < 0.5}
-    entries = {
-        producer: ProducerEntry(producer, chance.randrange(3), 4, 9, 1, 7, chance.randrange(3)) for producer in known
-    }
-    return entries, opened, sorted((first, producer) for producer, first in opened.items())
-
-
-@pytest.mark.parametrize("seed", range(300))
-def test_both_cores_update_producers_alike(native: ModuleType, seed: int) -> None:
-    chance = Random(seed)
-    states: list[Any] = [(*random_states(chance), chance.choice((None, {})))]
-    states.append(deepcopy(states[0]))
-    for _ in range(3):
-        table = producer_table(chance)
-        markers = random_markers(chance, table)
-        aborted = [
-            core.update_producers(table, markers, *state, ProducerEntry)
-            for core, state in zip((native, _pure), states, strict=True)
-        ]
-        assert aborted[0] == aborted[1]
-        assert states[0] == states[1]
-    assert all(type(entry) is ProducerEntry for state in states for entry in state[0].values())
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -161,22 +113,11 @@ def test_plain_markers_are_read(core: ModuleType) -> None:
     assert core.read_markers(data, table, Marker) is None
 
 
-def test_an_ended_transaction_no_longer_limits_the_last_stable_offset(core: ModuleType) -> None:
-    table = np.zeros(4, BATCH_DTYPE)
-    table["base_offset"], table["producer_id"], table["attributes"] = range(4), [8, 9, 8, 9], [0x10, 0x10, 0x30, 0x30]
-    states: tuple[dict[int, ProducerEntry], dict[int, int], list[tuple[int, int]]] = {}, {}, []
-    markers = {2: Marker(0, 50, 6), 3: Marker(0, 51, 6)}
-    assert core.update_producers(table, markers, *states, None, ProducerEntry) == [(8, 0, 2, 1), (9, 1, 3, 4)]
-    assert states[0][8] == ProducerEntry(8, 0, 0, 0, 0, 50, 6, -1)
-    assert not states[1]
-
-
-@pytest.mark.parametrize("name", ["update_producers", "end_transactions", "walk_transactions"])
+@pytest.mark.parametrize("name", ["end_transactions", "walk_transactions"])
 def test_wrong_arguments_are_refused(native: ModuleType, name: str) -> None:
     table = np.zeros(1, BATCH_DTYPE)
     hidden = np.empty((1, 4), np.int64)
     rest: dict[str, tuple[Any, ...]] = {
-        "update_producers": ({}, {}, [], None, ProducerEntry),
         "end_transactions": ({}, {}),
         "walk_transactions": ({}, {}, set(), {}, {}, hidden),
     }
@@ -187,12 +128,9 @@ def test_wrong_arguments_are_refused(native: ModuleType, name: str) -> None:
         getattr(native, name)(np.zeros(1, np.int64), *start, {}, *rest[name])
 
 
-def test_states_of_producers_are_not_searched_for_cycles(native: ModuleType) -> None:
+def test_open_transactions_are_not_searched_for_cycles(native: ModuleType) -> None:
     table = np.zeros(2, BATCH_DTYPE)
     table["producer_id"], table["base_offset"], table["attributes"] = [3, 4], [0, 1], TRANSACTIONAL
-    entries: dict[int, ProducerEntry] = {}
-    saved: dict[int, tuple[ProducerEntry | None, int | None]] = {}
-    for _ in range(2):
-        saved.clear()
-        native.update_producers(table, {}, entries, {}, [], saved, ProducerEntry)
-    assert [gc.is_tracked(found) for found in (*entries.values(), *saved.values())] == [False] * 4
+    spans: dict[int, tuple[int, int]] = {}
+    native.end_transactions(table, {}, spans, {})
+    assert [gc.is_tracked(span) for span in spans.values()] == [False] * 2

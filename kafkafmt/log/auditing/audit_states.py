@@ -26,7 +26,7 @@ from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, rea
 from ..format.leader_epochs import Epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Aborted, Marker, Producers
-from ..format.snapshots import ProducerEntry
+from ..format.snapshots import ProducerEntry, entries_of
 from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
 from ..reading.snapshot_files import SnapshotFiles
@@ -66,7 +66,7 @@ class StateAudit:
         self._folder = segments[0].path.parent
         self._files = snapshots
         self._snapshots = {offset: n for n in names if (offset := snapshot_offset_of(n)) is not None}
-        self._producers = Producers(self._load(self._start) or ())
+        self._producers = Producers(self._load(self._start) or b"")
         self._isolation = IsolationAudit()
         self._pending = deque(offset for offset in sorted(self._snapshots) if offset > self._start)
         self._indexes: dict[str, bytes] = {}
@@ -86,8 +86,8 @@ class StateAudit:
         self._undo: list[Callable[[], None]] = []
         """Functions that restore the state that `mark` saved. They must be called in reverse order."""
 
-    def _load(self, offset: int) -> list[ProducerEntry] | None:
-        """Return the producer snapshot at `offset`, or None if it is missing or unreadable."""
+    def _load(self, offset: int) -> bytes | None:
+        """Return the serialized entries of the producer snapshot at `offset`, or None if it is missing or unreadable."""
         name = self._snapshots.get(offset)
         if name is None:
             return None
@@ -221,11 +221,12 @@ class StateAudit:
 
     def _compare(self, offset: int) -> None:
         """Compare the producer snapshot at `offset` with the batches before that offset."""
-        producers = self._load(offset)
-        if producers is None:
+        states = self._load(offset)
+        if states is None or self._producers.agree_with(states, offset):  # true for most snapshots
             return
+        producers = entries_of(states)
         wrong = [(p.producer_id, why) for p in producers if (why := self._why_wrong(p, offset))]
-        count, own = self._producers.open_besides(p.producer_id for p in producers) if self.complete else (0, None)
+        count, own = self._producers.open_besides(states) if self.complete else (0, None)
         count += len(wrong)
         if own is not None:
             why = f"is missing, although it has an open transaction that began at offset {own.txn_first_offset}"
@@ -243,7 +244,7 @@ class StateAudit:
         highest = max(theirs.last_offset, theirs.txn_first_offset)
         if highest >= offset:
             return f"has offset {highest}, which is not before the snapshot's own offset {offset}"
-        own = self._producers.entries.get(theirs.producer_id)
+        own = self._producers.get(theirs.producer_id)
         if own is None:
             if self.complete and theirs.last_offset >= self._start:
                 return (
@@ -252,8 +253,6 @@ class StateAudit:
         elif own.last_offset == theirs.last_offset or (
             self.complete and max(own.last_offset, theirs.last_offset) >= self._start
         ):
-            if own[1:5] == theirs[1:5] and own.txn_first_offset == theirs.txn_first_offset:  # true for most entries
-                return None
             for field in FIELDS if self.complete else FIELDS[:-1]:
                 if getattr(own, field) != getattr(theirs, field):
                     name = field.replace("_", " ")

@@ -36,7 +36,7 @@ from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, trusted_epochs, within
 from ..format.names import file_name
 from ..format.producers import Producers, marker_reader
-from ..format.snapshots import ProducerEntry, snapshot_bytes
+from ..format.snapshots import snapshot_of
 from ..format.span_copier import SpanCopier
 from ..reading.models import Damage, Finding
 from ..reading.partition import PartitionLog
@@ -284,8 +284,8 @@ class PartitionCopy:
         self.made.modes[name] = mode
         local_files.write_new(self._path(name), data, mode | OWNER, synced=False)
 
-    def _snapshot(self, base: int) -> list[ProducerEntry] | None:
-        """Return the producers in the source's snapshot at `base`.
+    def _snapshot(self, base: int) -> bytes | None:
+        """Return the serialized entries of the source's snapshot at `base`.
 
         For the first segment, use the newest earlier snapshot if this snapshot cannot be used.
         """
@@ -298,9 +298,8 @@ class PartitionCopy:
         """
         self.gaps |= base > self.made.next_offset
         known = self._snapshot(base) if self.gaps else None
-        entries = self.state.producers.entries
-        if known and any(entries.get(p.producer_id) != p for p in known):
-            self.state.producers = Producers([*entries.values(), *known])
+        if known and not self.state.producers.contain(known):
+            self.state.producers = Producers(self.state.producers.states + known)
 
     def _index(self, base: int, data: Buffer | None = None) -> None:
         """Write the indexes of a copied segment, and the snapshot of the producers before the segment.
@@ -325,11 +324,10 @@ class PartitionCopy:
         `size` is the size of its `.log` file, and `tables` contain the batch headers.
         """
         self._add_producers(base)
-        entries = self.state.producers.entries
         name = file_name(base, "")
         mode = self.made.modes[f"{name}.log"]
-        if len(self.bases) > 1 or entries:
-            self._new(f"{name}.snapshot", _snapshot_bytes(self.state), self.made.mode)
+        if len(self.bases) > 1 or len(self.state.producers):
+            self._new(f"{name}.snapshot", snapshot_of(self.state.producers.states), self.made.mode)
         made = scan_tables(tables, base, self.state)
         if made.end < size:
             raise _RefusedError(str(made.error or "its offsets do not fit into an index"))
@@ -356,7 +354,7 @@ class PartitionCopy:
             self._abort_transactions()
         start, end = self.bases[0], self.made.next_offset
         if end > self.bases[-1]:
-            self._new(file_name(end, ".snapshot"), _snapshot_bytes(self.state), self.made.mode)
+            self._new(file_name(end, ".snapshot"), snapshot_of(self.state.producers.states), self.made.mode)
         # The log start offset can be below the first segment, because older segments can be in tiered storage.
         log_start = min(known.get(LOG_STARTS, start), end)
         self._new(LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
@@ -435,9 +433,3 @@ class PartitionCopy:
             code = "unreadable_checkpoint" if name == QUORUM_STATE else "unreadable_snapshot"
             self.made.findings.append(Finding(name, code, f"{name}: not copied: {problem}"))
             self.log.tell(f"{self.source / name}: not copied: {problem}")
-
-
-def _snapshot_bytes(state: State) -> bytes:
-    """Return the content of a producer snapshot. The order of its entries depends only on the entries."""
-    entries = state.producers.entries
-    return snapshot_bytes([entries[producer_id] for producer_id in sorted(entries)])

@@ -33,6 +33,7 @@ from ...types import BatchTable, IntArray, last_offsets
 from ..format import files
 from ..format.file_view import FileView
 from ..format.names import snapshot_offset_of
+from ..format.producers import Producers
 from ..format.snapshots import ProducerEntry
 from ..format.span_copier import SpanCopier
 from ..reading.partition import PartitionLog
@@ -320,24 +321,24 @@ class _Snapshots:
         places = sorted((offset, name) for offset, name in offsets if offset is not None)
         self._offsets = [offset for offset, _ in places]
         self._names = [name for _, name in places]
-        self._known: tuple[str, dict[int, ProducerEntry]] = "", {}
+        self._known: tuple[str, Producers] = "", Producers()
 
-    def after(self, offset: int) -> dict[int, ProducerEntry]:
-        """Return the entries of the first readable snapshot above `offset`, by producer id."""
+    def after(self, offset: int) -> Producers:
+        """Return the producers in the first readable snapshot above `offset`."""
         at = bisect_right(self._offsets, offset)
         while at < len(self._names):
             name = self._names[at]
             if name == self._known[0]:
                 return self._known[1]
             try:
-                entries = self._files.read(name)
+                states = self._files.read(name)
             except KafkaFormatError:
-                entries = None
-            if entries is not None:
-                self._known = name, {p.producer_id: p for p in entries}
+                states = None
+            if states is not None:
+                self._known = name, Producers(states)
                 return self._known[1]
             del self._offsets[at], self._names[at]
-        return {}
+        return Producers()
 
 
 def _marker_epoch(lost: _Lost, snapshots: _Snapshots) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ...errors import KafkaFormatError
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers
-from ..format.snapshots import ProducerEntry
+from ..format.snapshots import ProducerEntry, entries_of
 from ..reading.snapshot_files import SnapshotFiles
 
 
@@ -27,8 +27,8 @@ class SourceSnapshots:
         self.files = snapshots
         self.offsets: list[int] = sorted(o for n in names if (o := snapshot_offset_of(n)) is not None)
 
-    def at(self, offset: int, producers: Producers, earlier: bool) -> list[ProducerEntry] | None:
-        """Return the producers in the snapshot at `offset`, or None if no snapshot can be used.
+    def at(self, offset: int, producers: Producers, earlier: bool) -> bytes | None:
+        """Return the serialized entries of the snapshot at `offset`, or None if no snapshot can be used.
 
         A snapshot cannot be used if it is unreadable or inconsistent, or if it contradicts the state
         `producers`, which was computed from the copied batches. If `earlier` is True, the newest usable
@@ -39,22 +39,23 @@ class SourceSnapshots:
             if at < offset and not earlier:
                 return None
             try:
-                known = self.files.read(file_name(at, ".snapshot"))
+                states = self.files.read(file_name(at, ".snapshot"))
             except KafkaFormatError:
                 continue
-            if (
-                known is not None
-                and all(p.last_offset < at and p.txn_first_offset < at for p in known)
-                and not contradict(known, producers)
-            ):
-                return known
+            if states is None:
+                continue
+            if producers.contain(states):  # true for most snapshots
+                return states
+            known = entries_of(states)
+            if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not contradict(known, producers):
+                return states
         return None
 
 
 def contradict(known: Iterable[ProducerEntry], producers: Producers) -> bool:
     """Return whether the entries `known` of a snapshot contradict the state `producers` of the copied batches."""
     for theirs in known:
-        own = producers.entries.get(theirs.producer_id)
+        own = producers.get(theirs.producer_id)
         if own is None or own == theirs:
             continue
         # A snapshot can contain a newer producer epoch than all batches, because a new epoch need not have a batch.

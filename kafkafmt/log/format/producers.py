@@ -10,14 +10,13 @@ it expires only when `Producers.forget` is called.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from ..._backend import core
 from ...constants import CONTROL_BIT
 from ...records import RecordReader
 from ...types import BatchTable, Buffer, byte_view
-from .snapshots import ProducerEntry
+from .snapshots import ProducerEntry, entries_of
 
 
 class Marker(NamedTuple):
@@ -75,29 +74,40 @@ def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dic
 class Producers:
     """State of all producers of a partition.
 
-    Attributes
+    Parameters
     ----------
-    entries : dict of int to ProducerEntry
-        The state of each producer, by producer id.
+    states : bytes, default b""
+        The initial states, as the serialized entries of a producer snapshot.
     """
 
-    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
-        self.entries: dict[int, ProducerEntry] = {e.producer_id: e for e in entries}
-        self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
-        self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
-        """A heap of pairs (first offset, producer id). It contains all open transactions, and some
-        that have already ended.
-        """
-        heapify(self._oldest)
-        self._before: dict[int, tuple[ProducerEntry | None, int | None]] | None = None
+    def __init__(self, states: bytes = b"") -> None:
+        self._table = core.ProducerTable(states)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def entries(self) -> dict[int, ProducerEntry]:
+        """The state of each producer, by producer id. Each access creates a new dict."""
+        return {entry.producer_id: entry for entry in entries_of(self.states)}
+
+    @property
+    def states(self) -> bytes:
+        """The serialized states, ordered by producer id. They are the entries of a producer snapshot."""
+        return self._table.all_states()
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        """Return the state of a producer, or None if there is none."""
+        state = self._table.state_of(producer_id)
+        return None if state is None else entries_of(state)[0]
 
     def copy(self) -> Producers:
         """Return an independent copy of the current state. State that `mark` has saved is not copied."""
-        return Producers(self.entries.values())
+        return Producers(self.states)
 
     def mark(self) -> None:
         """Save the current state, so that `take_back` can restore it."""
-        self._before = {}
+        self._table.mark()
 
     def take_back(self) -> None:
         """Restore the state that the last call of `mark` has saved. The saved state can be restored again later.
@@ -105,49 +115,49 @@ class Producers:
         The run time is proportional to the number of producers that have changed since the state
         was saved or restored.
         """
-        for producer_id, (entry, first) in (self._before or {}).items():
-            if entry is None:
-                self.entries.pop(producer_id, None)
-            else:
-                self.entries[producer_id] = entry
-            if first is None:
-                self._open.pop(producer_id, None)
-            else:
-                self._open[producer_id] = first
-                heappush(self._oldest, (first, producer_id))
-        self._before = {}
+        self._table.take_back()
+
+    def contain(self, states: bytes) -> bool:
+        """Return whether all serialized states are equal to the current states of their producers."""
+        return self._table.contains(states)
+
+    def agree_with(self, states: bytes, offset: int) -> bool:
+        """Return whether the serialized entries of the producer snapshot at `offset` agree with the current state.
+
+        Timestamps and coordinator epochs are not compared. Producers without an open transaction can be
+        missing in the snapshot.
+        """
+        return self._table.agrees(states, offset)
 
     @property
     def first_unstable_offset(self) -> int | None:
         """First offset of the oldest open transaction, or None if no transaction is open."""
-        while self._oldest and self._open.get(self._oldest[0][1]) != self._oldest[0][0]:
-            heappop(self._oldest)
-        return self._oldest[0][0] if self._oldest else None
+        return self._table.first_open()
 
-    def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Count the producers that have an open transaction and whose ids are not in `known`.
+    def open_besides(self, states: bytes) -> tuple[int, ProducerEntry | None]:
+        """Count the producers that have an open transaction and are not in the serialized entries `states`.
 
         Return the number of producers that were counted, and the `ProducerEntry` of one counted
         producer. If the number is 0, return None instead of the `ProducerEntry`.
         """
-        ids = set(known)
-        count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
-        found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None
-        return count, None if found is None else self.entries[found]
+        count, state = self._table.open_besides(states)
+        return count, None if state is None else entries_of(state)[0]
 
-    @property
-    def open_producers(self) -> set[int]:
-        """Ids of the producers that have an open transaction."""
-        return set(self._open)
+    def open_among(self, producer_ids: Iterable[int]) -> set[int]:
+        """Return those of the given producer ids that have an open transaction."""
+        found = {producer_id: self.get(producer_id) for producer_id in set(producer_ids)}
+        return {
+            producer_id for producer_id, entry in found.items() if entry is not None and entry.txn_first_offset >= 0
+        }
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
         """Entries of the producers that have an open transaction, ordered by the first offset of the transaction."""
-        return [self.entries[i] for i in sorted(self._open, key=self._open.__getitem__)]
+        return entries_of(self._table.open_states())
 
     def forget(self, before: int) -> None:
         """Remove each producer that has no open transaction and whose timestamp is below `before` (in ms)."""
-        self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
+        self._table.forget(before)
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[Aborted]:
         """Update the state with the next batches of the log, and return the transactions that their markers abort.
@@ -160,7 +170,4 @@ class Producers:
             Maps offsets to the markers in the control batches of `table`, as returned by
             `read_markers`.
         """
-        aborted = core.update_producers(
-            table, markers, self.entries, self._open, self._oldest, self._before, ProducerEntry
-        )
-        return [Aborted(*transaction) for transaction in aborted]
+        return [Aborted(*transaction) for transaction in self._table.update(table, markers)]

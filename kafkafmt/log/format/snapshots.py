@@ -62,8 +62,8 @@ def sequence_after(sequence: int, n: int) -> int:
     return (sequence + n) % (MAX_SEQUENCE + 1)
 
 
-def read_snapshot(data: bytes) -> list[ProducerEntry]:
-    """Parse a snapshot file. Bytes after the last entry are ignored, as in Kafka."""
+def states_in(data: bytes) -> bytes:
+    """Check a snapshot file, and return the bytes of its entries. Bytes after the last entry are ignored, as in Kafka."""
     if len(data) < 2:
         raise TruncatedError(f"the snapshot has {quantity(len(data), 'byte')} and ends before its version")
     version = int.from_bytes(data[:2], "big", signed=True)
@@ -78,12 +78,31 @@ def read_snapshot(data: bytes) -> list[ProducerEntry]:
         raise StructureError(
             f"the entry count, {count}, does not match the size of the snapshot, {len(data)} bytes", _CRC_START
         )
-    entries = _ENTRY.iter_unpack(data[_HEAD.size : _HEAD.size + count * _ENTRY.size])
-    return list(map(partial(tuple.__new__, ProducerEntry), entries))  # `ProducerEntry._make` takes twice as long
+    return data[_HEAD.size : _HEAD.size + count * _ENTRY.size]
+
+
+def entries_of(states: bytes) -> list[ProducerEntry]:
+    """Parse the entries of a snapshot file. `states` contains only the entries."""
+    # `ProducerEntry._make` takes twice as long.
+    return list(map(partial(tuple.__new__, ProducerEntry), _ENTRY.iter_unpack(states)))
+
+
+def states_of(producers: Iterable[ProducerEntry]) -> bytes:
+    """Serialize the entries of a snapshot file."""
+    return b"".join(itertools.starmap(_ENTRY.pack, producers))
+
+
+def read_snapshot(data: bytes) -> list[ProducerEntry]:
+    """Parse a snapshot file. Bytes after the last entry are ignored, as in Kafka."""
+    return entries_of(states_in(data))
+
+
+def snapshot_of(states: bytes) -> bytes:
+    """Return the content of a snapshot file with the serialized entries `states`."""
+    body = struct.pack(">i", len(states) // _ENTRY.size) + states
+    return struct.pack(">hI", VERSION, core.crc32c(body)) + body
 
 
 def snapshot_bytes(producers: Iterable[ProducerEntry]) -> bytes:
     """Return the content of a snapshot file."""
-    entries = list(itertools.starmap(_ENTRY.pack, producers))
-    body = struct.pack(">i", len(entries)) + b"".join(entries)
-    return struct.pack(">hI", VERSION, core.crc32c(body)) + body
+    return snapshot_of(states_of(producers))

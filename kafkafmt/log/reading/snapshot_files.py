@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...paths import Location
 from ..format import file_view, files
-from ..format.snapshots import ProducerEntry, read_snapshot
+from ..format.snapshots import states_in
 
-KEPT_BYTES = 1 << 20
-"""Largest total size of the snapshot files whose entries are kept in memory. The entries need about 8 times as much."""
+KEPT_BYTES = 8 << 20
+"""Largest total size of the snapshot files whose entries are kept in memory."""
 
 
 class SnapshotFiles:
@@ -24,11 +24,11 @@ class SnapshotFiles:
 
     def __init__(self, folder: Location) -> None:
         self._folder = folder
-        self._kept: dict[str, list[ProducerEntry]] = {}
+        self._kept: dict[str, bytes] = {}
         self._left = KEPT_BYTES
 
-    def read(self, name: str) -> list[ProducerEntry] | None:
-        """Return the entries of a snapshot, or None if it does not exist. Do not change the returned list.
+    def read(self, name: str) -> bytes | None:
+        """Return the serialized entries of a snapshot, or None if it does not exist.
 
         If the file cannot be read, or its content is not valid, raise a `KafkaFormatError`.
         """
@@ -37,8 +37,8 @@ class SnapshotFiles:
         data = file_view.read_bytes(files.joined(self._folder, name))
         if data is None:
             return None
-        entries = read_snapshot(data)
+        states = states_in(data)
         if len(data) <= self._left:
-            self._kept[name] = entries
+            self._kept[name] = states
             self._left -= len(data)
-        return entries
+        return states

@@ -27,7 +27,8 @@ from ..format.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, partition_
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_runs, epochs_from, within
 from ..format.names import file_name
-from ..format.snapshots import ProducerEntry, snapshot_bytes
+from ..format.producers import Producers
+from ..format.snapshots import ProducerEntry, snapshot_of, states_of
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
@@ -229,7 +230,7 @@ class _RestoredCopy(ChangedCopy):
 
     def finish(self) -> Salvaged:
         """Write the other files of the partition, after all segments were copied."""
-        if self.bases and not self.target.keep_producers and self.state.producers.entries:
+        if self.bases and not self.target.keep_producers and len(self.state.producers):
             self._roll()
         made = super().finish()
         if made.offsets:
@@ -241,11 +242,10 @@ class _RestoredCopy(ChangedCopy):
 
         A broker restores the state of producers from the snapshot and from the batches after it.
         """
-        producers = self.state.producers
-        producers.entries = {e.producer_id: e for e in producers.open_transactions}
+        self.state.producers = Producers(states_of(self.state.producers.open_transactions))
         end = self.made.next_offset
         if end == self.bases[-1]:
-            Path(self._path(file_name(end, ".snapshot"))).write_bytes(snapshot_bytes(producers.entries.values()))
+            Path(self._path(file_name(end, ".snapshot"))).write_bytes(snapshot_of(self.state.producers.states))
             return
         path = Path(self._path(file_name(end)))
         OpenSegment(path, end, self.target.mode).close()

@@ -37,8 +37,8 @@ def check_transactions(table: BatchTable, opened: set[int]) -> None:
     """Raise InvalidError if a producer with an open transaction appends a non-transactional batch.
 
     A broker does not start if a log contains a non-transactional batch inside a transaction of the
-    same producer. `opened` contains the ids of the producers with an open transaction. The function
-    updates `opened` with the transactions that the batches begin or end.
+    same producer. `opened` contains the ids of the producers in `table` that have an open transaction. The
+    function updates `opened` with the transactions that the batches begin or end.
     """
     names = ("producer_id", "attributes", "position", "base_offset")
     for producer_id, attributes, position, base in zip(*(table[name].tolist() for name in names), strict=True):

@@ -31,7 +31,7 @@ from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ..format.leader_epochs import Epochs, assigned, epochs_of, within
 from ..format.names import snapshot_offset_of
-from ..format.snapshots import snapshot_bytes
+from ..format.snapshots import snapshot_of
 from ..reading.models import Damage
 from ..reading.ranges import reach
 from .active import ActiveSegment
@@ -261,7 +261,7 @@ class LocalLog:
     def _take_snapshot(self, offset: int) -> None:
         local_files.replace(
             path_of(self.path, offset, ".snapshot"),
-            snapshot_bytes(self.state.producers.entries.values()),
+            snapshot_of(self.state.producers.states),
             self.active.mode,
         )
 

@@ -29,7 +29,7 @@ from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, assigned, believable_runs, epochs_from, within
 from ..format.names import base_offset_of, file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
-from ..format.snapshots import read_snapshot
+from ..format.snapshots import states_in
 from ..reading.models import Damage, DamagedLogError
 from ..reading.partition_dir import SegmentFile
 from ..reading.plan import plan_segment
@@ -150,7 +150,7 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
 
 def _read_snapshot(path: Path) -> Producers | None:
     try:
-        return Producers(read_snapshot(file_view.read_bytes(path) or b""))
+        return Producers(states_in(file_view.read_bytes(path) or b""))
     except KafkaFormatError:
         return None
 

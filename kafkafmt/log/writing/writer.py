@@ -334,7 +334,7 @@ class LogWriter:
             first = self.next_offset
             table = numbered(data, first, self.leader_epoch) if assign_offsets else scan_all(data)
             lasts = check(table, first, self.settings.segment_bytes)
-            check_transactions(table, self._log.state.producers.open_producers)
+            check_transactions(table, self._log.state.producers.open_among(table["producer_id"].tolist()))
             self._log.append(data, table, lasts)
             return Appended(first, self.next_offset - 1)
 

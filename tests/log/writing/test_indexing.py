@@ -113,7 +113,7 @@ def test_state_is_restored_after_batches_were_taken_back() -> None:
         state.add(data, rows, core.summarize_batches(rows))
 
     def content() -> object:
-        return dict(state.producers.entries), state.producers.open_producers, list(state.epoch_runs)
+        return dict(state.producers.entries), state.producers.open_transactions, list(state.epoch_runs)
 
     add(first)
     before, mark = content(), state.mark()
