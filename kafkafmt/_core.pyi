@@ -2203,14 +2203,11 @@ class ProducerTable:
     def contains(self, states: Buffer) -> bool:
         """Return whether all given states are equal to states in the table."""
 
-    def agrees(self, states: Buffer, offset: int) -> bool:
-        """Return whether the states of a producer snapshot agree with the table. `offset` is the offset of the snapshot.
+    def differing(self, states: Buffer, offset: int) -> bytes:
+        """Return those of the given states that must be checked, because they differ from the states in the table.
 
-        They agree in this case:
-
-        - Each state is equal to a state in the table. Timestamps and coordinator epochs are not compared.
-        - No producer occurs twice, and all offsets are below `offset`.
-        - The snapshot contains each producer that has an open transaction.
+        A state is also returned if the table has no state of its producer, or if it contains an offset that is
+        at least `offset`. Timestamps and coordinator epochs are not compared.
         """
 
     def open_besides(self, states: Buffer) -> tuple[int, bytes | None]:

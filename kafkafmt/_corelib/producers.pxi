@@ -18,7 +18,7 @@ cdef struct ProducerState:
     int32_t coordinator_epoch
     int16_t epoch
     uint64_t saved              # number of the call of mark() since which the previous state is in `undo`
-    uint64_t compared           # number of the call that has compared the state with a snapshot
+    uint64_t compared           # number of the call of open_besides() that has found the state in a snapshot
     Py_ssize_t previous_open    # the states with an open transaction are linked, in the order in which the transactions
     Py_ssize_t next_open        # were opened
 
@@ -118,7 +118,7 @@ cdef class ProducerTable:
     cdef Py_ssize_t open_count, first_linked, last_linked   # number of open transactions, and their first and last state
     cdef Py_ssize_t marked                      # number of states when mark() was called, 0 before the first call
     cdef uint64_t marks                         # number of calls of mark()
-    cdef uint64_t comparisons                   # number of comparisons with snapshots
+    cdef uint64_t comparisons                   # number of calls of open_besides()
 
     def __init__(self, states=b""):
         cdef Source source = Source(states)
@@ -378,24 +378,18 @@ cdef class ProducerTable:
                 return False
         return True
 
-    def agrees(self, states, offset):
+    def differing(self, states, offset):
         cdef Source source = Source(states)
         cdef int64_t end = offset
         cdef ProducerState theirs
-        cdef ProducerState* own
-        cdef Py_ssize_t n = states_in(source), i, at, opened = 0
-        self.comparisons += 1
+        cdef Py_ssize_t n = states_in(source), i, at
+        cdef list found = []
         for i in range(n):
             read_state(source.data + i * STATE_SIZE, &theirs)
             at = self.place_of(theirs.id, False)
-            if at < 0 or theirs.last_offset >= end or theirs.first_offset >= end:
-                return False
-            own = &self.states[at]
-            if own.compared == self.comparisons or not same_batches(own, &theirs):
-                return False
-            own.compared = self.comparisons
-            opened += own.first_offset >= 0
-        return opened == self.open_count
+            if at < 0 or theirs.last_offset >= end or theirs.first_offset >= end or not same_batches(&self.states[at], &theirs):
+                found.append(PyBytes_FromStringAndSize(<const char*>source.data + i * STATE_SIZE, STATE_SIZE))
+        return b"".join(found)
 
     def open_besides(self, states):
         cdef Source source = Source(states)

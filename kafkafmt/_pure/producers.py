@@ -129,16 +129,18 @@ class ProducerTable:
     def contains(self, states: Buffer) -> bool:
         return all(self._states.get(state[0]) == state for state in _read(states))
 
-    def agrees(self, states: Buffer, offset: int) -> bool:
-        seen = set()
+    def differing(self, states: Buffer, offset: int) -> bytes:
+        found = []
         for state in _read(states):
             own = self._states.get(state[0])
-            if own is None or state[0] in seen or max(state[_LAST_OFFSET], state[_FIRST_OFFSET]) >= offset:
-                return False
-            if own[:_TIMESTAMP] != state[:_TIMESTAMP] or own[_FIRST_OFFSET] != state[_FIRST_OFFSET]:
-                return False
-            seen.add(state[0])
-        return self._open.keys() <= seen
+            if (
+                own is None
+                or max(state[_LAST_OFFSET], state[_FIRST_OFFSET]) >= offset
+                or own[:_TIMESTAMP] != state[:_TIMESTAMP]
+                or own[_FIRST_OFFSET] != state[_FIRST_OFFSET]
+            ):
+                found.append(_STATE.pack(*state))
+        return b"".join(found)
 
     def open_besides(self, states: Buffer) -> tuple[int, bytes | None]:
         known = {state[0] for state in _read(states)}

@@ -51,7 +51,7 @@ def results(core: ModuleType, seed: int) -> list[Any]:
         found.append([table.state_of(producer) for producer in PRODUCERS])
         states = random_states(chance) if chance.random() < 0.5 else chance.choice(found[-2][2:])
         found.append(
-            (table.contains(states), table.open_besides(states), table.agrees(states, chance.choice((7, 2**62))))
+            (table.contains(states), table.open_besides(states), table.differing(states, chance.choice((7, 2**62))))
         )
     return found
 
@@ -100,20 +100,20 @@ def test_last_offset_of_a_state_is_limited_to_64_bits(core: ModuleType) -> None:
     assert [e.last_offset for e in entries_of(table.all_states())] == [MAX_OFFSET, -MAX_OFFSET - 1]
 
 
-def test_snapshot_agrees_only_if_it_contains_each_open_transaction(core: ModuleType) -> None:
+def test_states_of_a_snapshot_are_compared(core: ModuleType) -> None:
     table = core.ProducerTable()
     table.update(transactional_rows([5, 6, 7]), {})
     (first, second, third), states = (table.state_of(producer) for producer in (5, 6, 7)), table.all_states()
-    assert table.agrees(states, 3)
-    assert table.agrees(third + first + second, 3)
-    assert not table.agrees(states, 2)
-    assert not table.agrees(first + second + second, 3)
+    assert table.differing(states, 3) == b""
+    assert table.differing(third + first + second, 2) == third
+    others = states_of([ProducerEntry(9), entries_of(first)[0]._replace(epoch=4), *entries_of(second + third)])
+    assert table.differing(others, 3) == others[:-92]
     assert table.open_besides(third + third + first) == (1, second)
     assert table.open_besides(b"") == (3, first)
     assert table.open_besides(states) == (0, None)
-    other_times = [entry._replace(timestamp=77, coordinator_epoch=8) for entry in entries_of(states)]
-    assert table.agrees(states_of(other_times), 3)
-    assert not table.contains(states_of(other_times))
+    other_times = states_of(entry._replace(timestamp=77, coordinator_epoch=8) for entry in entries_of(states))
+    assert table.differing(other_times, 3) == b""
+    assert not table.contains(other_times)
 
 
 def test_oldest_transaction_is_found_among_many(core: ModuleType) -> None:
@@ -136,7 +136,7 @@ def test_oldest_transaction_is_found_among_many(core: ModuleType) -> None:
 @pytest.mark.parametrize("states", [b"\0", bytes(47), bytes(45)])
 def test_states_of_a_wrong_size_are_refused(core: ModuleType, states: bytes) -> None:
     table = core.ProducerTable()
-    calls = (core.ProducerTable, table.contains, table.open_besides, lambda s: table.agrees(s, 1))
+    calls = (core.ProducerTable, table.contains, table.open_besides, lambda s: table.differing(s, 1))
     for call in calls:
         with pytest.raises(ValueError, match="not a multiple of 46"):
             call(states)

@@ -26,7 +26,7 @@ from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, rea
 from ..format.leader_epochs import Epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Aborted, Marker, Producers
-from ..format.snapshots import ProducerEntry, entries_of
+from ..format.snapshots import STATE_BYTES, ProducerEntry
 from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
 from ..reading.snapshot_files import SnapshotFiles
@@ -222,17 +222,17 @@ class StateAudit:
     def _compare(self, offset: int) -> None:
         """Compare the producer snapshot at `offset` with the batches before that offset."""
         states = self._load(offset)
-        if states is None or self._producers.agree_with(states, offset):  # true for most snapshots
+        if states is None:
             return
-        producers = entries_of(states)
-        wrong = [(p.producer_id, why) for p in producers if (why := self._why_wrong(p, offset))]
+        differing = self._producers.differing(states, offset)  # empty for most snapshots
+        wrong = [(p.producer_id, why) for p in differing if (why := self._why_wrong(p, offset))]
         count, own = self._producers.open_besides(states) if self.complete else (0, None)
         count += len(wrong)
         if own is not None:
             why = f"is missing, although it has an open transaction that began at offset {own.txn_first_offset}"
             wrong.append((own.producer_id, why))
         if wrong:
-            message = f"producer {wrong[0][0]} {wrong[0][1]}" + _others(count, len(producers))
+            message = f"producer {wrong[0][0]} {wrong[0][1]}" + _others(count, len(states) // STATE_BYTES)
             self._found.append(Finding(self._snapshots[offset], "snapshot_mismatch", message))
 
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:

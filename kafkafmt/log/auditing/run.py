@@ -110,10 +110,11 @@ class Run:
         """Report that `n` more bytes were processed. Raise `StoppedError` if the thread must stop."""
         if self._stopped.is_set():
             raise StoppedError
-        with self._lock, self._callback():
+        with self._lock:
             self._done += n
             if self._progress is not None:
-                self._progress(min(self._done, self._total), self._total)
+                with self._callback():
+                    self._progress(min(self._done, self._total), self._total)
 
     def tell(self, message: str) -> None:
         """Add a message to `messages`, and call `on_message` with it."""

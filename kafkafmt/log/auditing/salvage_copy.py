@@ -50,7 +50,7 @@ from .salvage_markers import abort_markers, restored_markers
 from .salvage_pieces import Restored, divide, holes_of, indexable, outside, paired, pieces_of, spans_of
 from .salvage_producers import SourceSnapshots
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut
-from .salvaged import OWNER, Salvaged
+from .salvaged import OWNER, Salvaged, SerializedProducers
 
 CLUSTER_METADATA = "__cluster_metadata"
 """The topic of Kafka's metadata log. Offset checkpoints have no entry for it."""
@@ -349,7 +349,7 @@ class PartitionCopy:
             self._new(file_name(base), b"", self.made.mode)
             self._index(base)
         known = {name: offset for name, offset in self.log.directory.checkpoints.items() if offset >= 0}
-        self.made.open = self.state.producers.open_transactions
+        self.made.open = SerializedProducers(self.state.producers.open_states)
         if self._aborts and self.made.open:
             self._abort_transactions()
         start, end = self.bases[0], self.made.next_offset

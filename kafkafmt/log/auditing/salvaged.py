@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..format import files
-from ..format.snapshots import ProducerEntry
+from ..format.snapshots import STATE_BYTES, ProducerEntry, entries_of
 from ..reading.models import Damage, Finding
+from ..reading.rows import Rows
 from .salvage_source import ALL_FILE_BITS, LeftOut, restrict
 
 OWNER = 0o600
 """Permissions that the owner needs for the files until the copy is complete."""
+
+
+class SerializedProducers(Rows[ProducerEntry]):
+    """The entries of a producer snapshot. Each object is created when it is accessed."""
+
+    def __init__(self, states: bytes) -> None:
+        self._states = states
+
+    def __len__(self) -> int:
+        return len(self._states) // STATE_BYTES
+
+    def _build(self, start: int, stop: int) -> list[ProducerEntry]:
+        return entries_of(self._states[start * STATE_BYTES : stop * STATE_BYTES])
+
+    def _sliced(self, start: int, stop: int) -> SerializedProducers:
+        return SerializedProducers(self._states[start * STATE_BYTES : stop * STATE_BYTES])
 
 
 @dataclass
@@ -25,7 +43,7 @@ class Salvaged:
         Log end offset of the copy.
     offsets : dict
         Maps the name of each offset checkpoint to the offset to write into this checkpoint.
-    open : list of ProducerEntry
+    open : sequence of ProducerEntry
         Producers with a transaction that is open at the end of the copy, the oldest transaction
         first.
     aborted : dict
@@ -50,7 +68,7 @@ class Salvaged:
     bytes: int = 0
     next_offset: int = 0
     offsets: dict[str, int] = field(default_factory=dict)
-    open: list[ProducerEntry] = field(default_factory=list)
+    open: Sequence[ProducerEntry] = ()
     aborted: dict[int, int] = field(default_factory=dict)
     damaged: list[Damage] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

@@ -121,13 +121,14 @@ class Producers:
         """Return whether all serialized states are equal to the current states of their producers."""
         return self._table.contains(states)
 
-    def agree_with(self, states: bytes, offset: int) -> bool:
-        """Return whether the serialized entries of the producer snapshot at `offset` agree with the current state.
+    def differing(self, states: bytes, offset: int) -> list[ProducerEntry]:
+        """Return those entries of a producer snapshot that must be checked, because they differ from the current states.
 
-        Timestamps and coordinator epochs are not compared. Producers without an open transaction can be
-        missing in the snapshot.
+        `states` contains the serialized entries, and `offset` is the offset of the snapshot. An entry is
+        also returned if its producer is unknown, or if it contains an offset that is at least `offset`.
+        Timestamps and coordinator epochs are not compared.
         """
-        return self._table.agrees(states, offset)
+        return entries_of(self._table.differing(states, offset))
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -153,7 +154,12 @@ class Producers:
     @property
     def open_transactions(self) -> list[ProducerEntry]:
         """Entries of the producers that have an open transaction, ordered by the first offset of the transaction."""
-        return entries_of(self._table.open_states())
+        return entries_of(self.open_states)
+
+    @property
+    def open_states(self) -> bytes:
+        """The serialized states of the producers in `open_transactions`, in the same order."""
+        return self._table.open_states()
 
     def forget(self, before: int) -> None:
         """Remove each producer that has no open transaction and whose timestamp is below `before` (in ms)."""

@@ -27,6 +27,8 @@ MAX_SEQUENCE = 2**31 - 1
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_START = 6
+STATE_BYTES = _ENTRY.size
+"""Size of a serialized entry."""
 
 
 class ProducerEntry(NamedTuple):

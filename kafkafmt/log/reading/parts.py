@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -161,6 +162,11 @@ class Extents(Rows[Run]):
 
     def __init__(self, columns: RunColumns) -> None:
         self.columns = columns
+
+    @cached_property
+    def offsets(self) -> tuple[int, int] | None:
+        """First offset of the first range, and the offset after the last range. None if there are no ranges."""
+        return (int(self.columns.first[0]), int(self.columns.last[-1]) + 1) if len(self.columns) else None
 
     def __len__(self) -> int:
         return len(self.columns)

@@ -91,14 +91,19 @@ class SegmentPlan:
     @property
     def first_offset(self) -> int | None:
         """First offset of the valid batches. None if the segment has no valid batch."""
-        runs = RunColumns.of(self.extents)
-        return int(runs.first[0]) if len(runs) else None
+        offsets = self._offsets
+        return None if offsets is None else offsets[0]
 
     @property
     def next_offset(self) -> int | None:
         """Offset after the last valid batch. None if the segment has no valid batch."""
-        runs = RunColumns.of(self.extents)
-        return int(runs.last[-1]) + 1 if len(runs) else None
+        offsets = self._offsets
+        return None if offsets is None else offsets[1]
+
+    @property
+    def _offsets(self) -> tuple[int, int] | None:
+        extents = self.extents
+        return extents.offsets if isinstance(extents, Extents) else Extents(RunColumns.of(extents)).offsets
 
 
 def plan_segment(

@@ -9,7 +9,7 @@ a batch does not cover its leader epoch.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ class Restored:
         The copy.
     first_offset : int
         Log start offset.
-    open : list of ProducerEntry
+    open : sequence of ProducerEntry
         Producers whose transaction is open at the end of the copy.
     aborted : int
         Number of transactions that were ended with an abort marker.
@@ -83,7 +83,7 @@ class Restored:
 
     made: Salvaged
     first_offset: int
-    open: list[ProducerEntry]
+    open: Sequence[ProducerEntry]
     aborted: int = 0
 
 
