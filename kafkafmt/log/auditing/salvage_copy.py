@@ -112,7 +112,7 @@ def salvage_partition(
     copy = PartitionCopy(log, output / f"{log.topic}-{log.partition}", left_out, abort_open)
     try:
         filled = [(s, spans) for s, spans in kept if copy.is_copied(s, spans, s.name in holes)]
-        markers = restored_markers(log, filled, to_the_end=not stop_at_first)
+        markers = restored_markers(log, filled, not stop_at_first, copy.snapshots)
         for segment, spans in kept:
             copy.segment(segment, spans, segment.name in holes, markers.get(segment.name, []))
         return copy.finish()

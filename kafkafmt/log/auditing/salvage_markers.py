@@ -30,9 +30,8 @@ from ...errors import KafkaFormatError
 from ...records import build_marker
 from ...records.control import build_markers
 from ...types import BatchTable, IntArray, last_offsets
-from ..format import files
 from ..format.file_view import FileView
-from ..format.names import snapshot_offset_of
+from ..format.names import file_name
 from ..format.producers import Producers
 from ..format.snapshots import ProducerEntry
 from ..format.span_copier import SpanCopier
@@ -43,6 +42,7 @@ from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
 from ..reading.transactions import Transactions
 from .salvage_pieces import Restored
+from .salvage_producers import SourceSnapshots
 from .span_tables import tables_of
 
 
@@ -202,7 +202,7 @@ class _Search:
 
 
 def restored_markers(
-    log: PartitionLog, kept: Sequence[tuple[SegmentFile, IntArray]], to_the_end: bool
+    log: PartitionLog, kept: Sequence[tuple[SegmentFile, IntArray]], to_the_end: bool, snapshots: SourceSnapshots
 ) -> dict[str, list[Restored]]:
     """Return the markers to restore in each segment of a copy, by segment name.
 
@@ -214,6 +214,8 @@ def restored_markers(
         For each segment, the start and end positions of the bytes that are copied, in offset order.
     to_the_end : bool
         Also restore markers after the last batch of the copy.
+    snapshots : SourceSnapshots
+        The producer snapshots of the source.
     """
     lost_markers = _lost_markers(log.transactions)
     if not lost_markers:
@@ -236,7 +238,7 @@ def restored_markers(
     places: dict[str, list[Restored]] = defaultdict(list)
     bases = [MAX_OFFSET if s.base_offset is None else s.base_offset for s, _ in kept]
     for offset, data in zip(
-        (lost.entry.last for lost in search.found), _built(search.found, _Snapshots(log)), strict=True
+        (lost.entry.last for lost in search.found), _built(search.found, _Snapshots(snapshots)), strict=True
     ):
         at = bisect_right(bases, offset) - 1
         if at >= 0:
@@ -314,30 +316,25 @@ def _first_free(offset: int, following: dict[int, int]) -> int:
 class _Snapshots:
     """The producer snapshots of a partition. Only the snapshot that was read last is kept in memory."""
 
-    def __init__(self, log: PartitionLog) -> None:
-        self._files, directory = log.snapshots, log.directory
-        names = (n for n in files.list_directory(directory.path)[1] if n not in directory.ignored)
-        offsets = ((snapshot_offset_of(name), name) for name in names)
-        places = sorted((offset, name) for offset, name in offsets if offset is not None)
-        self._offsets = [offset for offset, _ in places]
-        self._names = [name for _, name in places]
-        self._known: tuple[str, Producers] = "", Producers()
+    def __init__(self, snapshots: SourceSnapshots) -> None:
+        self._files, self._offsets = snapshots.files, snapshots.offsets.copy()
+        self._known: tuple[int, Producers] = -1, Producers()
 
     def after(self, offset: int) -> Producers:
         """Return the producers in the first readable snapshot above `offset`."""
         at = bisect_right(self._offsets, offset)
-        while at < len(self._names):
-            name = self._names[at]
-            if name == self._known[0]:
+        while at < len(self._offsets):
+            following = self._offsets[at]
+            if following == self._known[0]:
                 return self._known[1]
             try:
-                states = self._files.read(name)
+                states = self._files.read(file_name(following, ".snapshot"))
             except KafkaFormatError:
                 states = None
             if states is not None:
-                self._known = name, Producers(states)
+                self._known = following, Producers(states)
                 return self._known[1]
-            del self._offsets[at], self._names[at]
+            del self._offsets[at]
         return Producers()
 
 

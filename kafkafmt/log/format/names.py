@@ -76,8 +76,10 @@ def file_name(offset: int, suffix: str = ".log") -> str:
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:
+    if file_name[OFFSET_DIGITS:] != suffix:
+        return None
     digits = file_name[:OFFSET_DIGITS]
-    if file_name[OFFSET_DIGITS:] != suffix or not (digits.isascii() and digits.isdigit()):
+    if not (digits.isascii() and digits.isdigit()):
         return None
     offset = int(digits)
     return offset if offset <= MAX_OFFSET else None

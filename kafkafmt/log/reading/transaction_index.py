@@ -13,8 +13,8 @@ from ...errors import StructureError
 from ...types import BatchSummary, BatchTable, IntArray, last_offsets
 from ..format import file_view, files
 from ..format.index_entries import TRANSACTION_ENTRY, read_transaction_index
-from ..format.names import base_offset_of, index_base_of
-from ..format.packed import segment_name_of
+from ..format.names import index_base_of
+from ..format.packed import base_of
 from ..format.producers import Aborted, Marker
 from .partition_dir import PartitionDir
 
@@ -41,28 +41,25 @@ class IndexEntries:
 
     def __init__(self, directory: PartitionDir) -> None:
         self.unreadable: set[str] = set()
-        self.corrupted: set[str] = set()
         try:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
-        tables = [np.empty((4, 0), np.int64)]
-        segments = sorted(base for name in names if (base := base_offset_of(segment_name_of(name) or name)) is not None)
+        found: list[tuple[str, int, bytes]] = []
         # The transaction indexes of segments whose `.log` file is missing are also read.
         for name in names:
             base = None if name in directory.ignored else index_base_of(name)
+            if base is None:
+                continue
             try:
-                data = None if base is None else file_view.read_bytes(directory.path / name)
+                data = file_view.read_bytes(files.joined(directory.path, name))
             except StructureError:
                 self.unreadable.add(name)
                 continue
             if data:
-                entries = read_transaction_index(data)
-                tables.append(_plausible(entries, base or 0))
-                at = bisect_right(segments, base or 0)
-                if not _is_intact(entries, tables[-1], len(data), segments[at] if at < len(segments) else MAX_OFFSET):
-                    self.corrupted.add(name)
-        columns = np.concatenate(tables, axis=1)
+                found.append((name, base, data))
+        columns, corrupted = _plausible(found, sorted(base for name in names if (base := base_of(name)) is not None))
+        self.corrupted: set[str] = {found[i][0] for i in corrupted}
         columns = columns[:, np.argsort(columns[2], kind="stable")]
         self.producer_id: IntArray = columns[0]
         self.first: IntArray = columns[1]
@@ -140,25 +137,37 @@ def _is_control(table: BatchTable, offset: int) -> bool:
     return bool(table["attributes"][at] & CONTROL_BIT)
 
 
-def _is_intact(entries: np.ndarray, plausible: IntArray, size: int, end: int) -> bool:
-    """Return whether all entries of a file are plausible.
+def _plausible(indexes: list[tuple[str, int, bytes]], bases: list[int]) -> tuple[IntArray, list[int]]:
+    """Find the plausible entries of transaction indexes, and the corrupted files. All files are checked together.
 
-    The marker offsets must increase, because a broker appends an entry when it writes a marker. They must
-    be below `end`, the base offset of the next segment. `size` is the size of the file in bytes.
+    Parameters
+    ----------
+    indexes : list of (str, int, bytes)
+        Name, base offset and content of each transaction index.
+    bases : list of int
+        The sorted base offsets of the segments.
+
+    Returns
+    -------
+    columns : array of int64, shape (4, n)
+        Producer ids, first offsets, marker offsets and last stable offsets of the plausible entries.
+    corrupted : list of int
+        Indexes of the files with an incomplete or implausible entry. The marker offsets of a file must
+        also increase, because a broker appends an entry when it writes a marker. They must be below the
+        base offset of the next segment.
     """
-    last = plausible[2]
-    whole = len(entries) * TRANSACTION_ENTRY.itemsize == size and len(last) == len(entries)
-    return whole and bool((last < end).all() and (last[1:] > last[:-1]).all())
-
-
-def _plausible(entries: np.ndarray, base: int) -> IntArray:
-    """Return the producer ids, first offsets, marker offsets and last stable offsets of the plausible entries.
-
-    `base` is the base offset of the segment.
-    """
-    first, last = entries["first"], entries["last"]
+    size = TRANSACTION_ENTRY.itemsize
+    counts = np.array([len(data) // size for _, _, data in indexes], np.int64)
+    file = np.repeat(np.arange(len(indexes)), counts)
+    base = np.array([base for _, base, _ in indexes], np.int64)
+    end = np.array([*bases, MAX_OFFSET], np.int64)[np.searchsorted(bases, base, "right")]
+    entries = read_transaction_index(b"".join(data[: len(data) // size * size] for _, _, data in indexes))
+    first, last = entries["first"], entries["last"].astype(np.int64)
     plausible = (entries["version"] == 0) & (entries["producer_id"] >= 0) & (first >= 0)
-    plausible &= (first < last) & (last < MAX_OFFSET) & (last >= base)
+    plausible &= (first < last) & (last < MAX_OFFSET) & (last >= base[file])
+    wrong = ~plausible | (last >= end[file])
+    wrong[1:] |= (last[1:] <= last[:-1]) & (file[1:] == file[:-1])
+    incomplete = [i for i, (_, _, data) in enumerate(indexes) if len(data) % size]
     columns = np.array([entries[name][plausible] for name in ("producer_id", "first", "last", "stable")], np.int64)
     columns[3] = np.minimum(columns[3], columns[2] + 1)  # a higher last stable offset is corrupted
-    return columns
+    return columns, [*incomplete, *file[wrong].tolist()]
