@@ -132,5 +132,8 @@ class SpanCopier:
         """
         if view.read_into(self._read[:size], start) < size:
             raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))
+        if count == 1:
+            self._offsets[0] = 0
+            return self._read[:size]
         filled, _ = core.gather(self._read, self._positions, self._lengths, count, self._offsets, self._gathered, None)
         return self._gathered[:filled]

@@ -150,6 +150,10 @@ class DamagedSpans(Rows[Damage]):
         return DamagedSpans(self.file, self.columns.at(rows), self._bads.at(rows + self._start))
 
 
+NOT_DAMAGED = DamagedSpans("", NO_DAMAGE, BadColumns())
+"""The damage of each segment without damage."""
+
+
 def by_position(parts: Iterable[Sequence[Damage]]) -> Sequence[Damage]:
     """Join sequences of damage of one segment, and sort the result by position."""
     joined = Joined(parts)
@@ -171,7 +175,7 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
     """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them."""
     bads = parts.bads
     if not n:
-        return DamagedSpans(file, NO_DAMAGE, bads)
+        return NOT_DAMAGED
     position, end = bads.position[:n], bads.end[:n]
     columns = DamageColumns(position, end - position, *bounds.of(parts.bad_at[:n]), bads.records[:n], bads.whole[:n])
     return DamagedSpans(file, columns, bads)
@@ -205,7 +209,7 @@ class OffsetBounds:
     ) -> None:
         self._at = parts.run_at[chosen]
         self._first, self._last = parts.runs.first[chosen], parts.runs.last[chosen]
-        self._moved_first = self._moved_last = np.empty(0, np.int64)
+        self._moved_first = self._moved_last = _NONE
         if moved is not None:
             order = np.argsort(moved[0], kind="stable")
             self._moved_first, self._moved_last = moved[0][order], moved[1][order]

@@ -35,7 +35,7 @@ from ..format.unreadable import named, overlapping
 from .batch_head import Head, header_continues
 from .batches_of_ranges import batches_of
 from .conflicts import believable, in_order
-from .damaged_spans import NO_DAMAGE, DamagedSpans, OffsetBounds, damaged_spans
+from .damaged_spans import NOT_DAMAGED, OffsetBounds, damaged_spans
 from .models import Damage, Finding
 from .out_of_place import Placed, place
 from .partition_dir import SegmentFile
@@ -228,7 +228,7 @@ def _resolve(
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
     if chosen is None:
-        damaged = DamagedSpans(segment.name, NO_DAMAGE, parts.bads)
+        damaged = NOT_DAMAGED
         if n_bads:
             bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
             damaged = damaged_spans(segment.name, parts, n_bads, bounds)

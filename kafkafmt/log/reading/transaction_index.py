@@ -101,7 +101,7 @@ class IndexEntries:
         if low == high:
             return
         covered = np.ones(high - low, bool)
-        if not found.dense:
+        if not found.dense and not all(last in markers for last in self._lasts[low:high]):
             lasts, entries = last_offsets(table), np.array(self._lasts[low:high], np.int64)
             at = np.searchsorted(table["base_offset"], entries, "right") - 1
             covered = (at >= 0) & (lasts[at] >= entries)
