@@ -154,9 +154,11 @@ class _Search:
         copied. Therefore, the last batch before the marker is in the offset range of the transaction.
         """
         first, following = plan.first_offset, plan.next_offset
-        if first is None or following is None:
-            return False
-        at = bisect_right(self._starts, following - 1) - 1
+        return first is not None and following is not None and self._covers(first, following - 1)
+
+    def _covers(self, first: int, last: int) -> bool:
+        """Return whether a transaction begins at or before the offset `last`, and its marker is at or after `first`."""
+        at = bisect_right(self._starts, last) - 1
         return at >= 0 and self._ends[at] >= first
 
     def add(self, table: BatchTable) -> None:
@@ -178,9 +180,11 @@ class _Search:
             for entry, batch, epoch in zip(entries, own, epochs, strict=True):
                 self._restore(entry, batch or self._batches.get(entry.producer_id), epoch)
         self.at = stop
-        self._batches.update(batches.last(self.ids))
+        end = int(lasts[-1])
+        if self._covers(end + 1, end):  # only markers after the table need its last batches
+            self._batches.update(batches.last(self.ids))
         self._epoch = int(table["leader_epoch"][-1])
-        self._end = int(lasts[-1]) + 1
+        self._end = end + 1
 
     def _restore(self, entry: _Marker, batch: _Batch | None, leader_epoch: int) -> None:
         """Restore a marker. `batch` is the last batch of the producer before the marker."""
