@@ -22,6 +22,8 @@ call.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic
 
+import numpy as np
+import numpy.typing as npt
 from typing_extensions import TypeVar
 
 from .errors import KafkaFormatError
@@ -1467,6 +1469,39 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 
 def total_length(lengths: LengthArray, count: int) -> int:
     """Return the sum of the first `count` lengths in an int32 array. The length of a null counts as 0."""
+
+def check_snappy(
+    buffer: Buffer,
+    positions: IntArray,
+    lengths: LengthArray,
+    count: int,
+    limit: int,
+    faults: npt.NDArray[np.int8],
+) -> None:
+    """Find snappy data that cannot be decompressed, without decompressing it.
+
+    Parameters
+    ----------
+    positions, lengths : int64 array, int32 array
+        Positions and lengths of compressed data. The first `count` items are checked. Each item is a
+        raw snappy block, or consists of xerial streams.
+    limit : int
+        Largest total size of the blocks of an item, in bytes after decompression.
+    faults : int8 array of at least `count` items
+        Receives an index of SNAPPY_FAULTS for each item, or 0 if the item is valid.
+
+    Raises
+    ------
+    ValueError
+        An item is outside the buffer, or an array is too small.
+
+    Notes
+    -----
+    The function checks the headers, the stated sizes, and the elements of all blocks. A library may
+    reject an item without a fault. For example, the Rust library rejects a literal with a long length if
+    fewer than 4 bytes follow its tag. Up to 3 bytes after the last block of a xerial stream are ignored, as in
+    Kafka's Java client. The function runs without the GIL.
+    """
 
 def find_spans(
     buffer: Buffer,

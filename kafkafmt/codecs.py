@@ -41,7 +41,25 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from .constants import CODEC_GZIP, CODEC_LZ4, CODEC_NAMES, CODEC_SNAPPY, CODEC_ZSTD, DEFAULT_MAX_BATCH_BYTES
+from .constants import (
+    CODEC_GZIP,
+    CODEC_LZ4,
+    CODEC_NAMES,
+    CODEC_SNAPPY,
+    CODEC_ZSTD,
+    DEFAULT_MAX_BATCH_BYTES,
+    FAULT_SNAPPY_ELEMENT,
+    FAULT_SNAPPY_LENGTH,
+    FAULT_SNAPPY_LIMIT,
+    FAULT_SNAPPY_SIZE,
+    FAULT_XERIAL_BLOCK,
+    FAULT_XERIAL_HEADER,
+    MAX_VARINT_BYTES,
+    SNAPPY_FAULTS,
+    SNAPPY_MAX_RATIO,
+    XERIAL_HEADER_SIZE,
+    XERIAL_MAGIC,
+)
 from .errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
 from .types import Buffer, byte_view, view_of
 from .zstd_frames import is_single_frame
@@ -60,8 +78,6 @@ except ImportError:
 
     _raw_snappy = None
 
-XERIAL_MAGIC = b"\x82SNAPPY\x00"
-XERIAL_HEADER_SIZE = 16
 XERIAL_BLOCK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
@@ -235,6 +251,16 @@ def _small_member(data: memoryview, limit: int) -> bytes | None:
     return part if member.eof and not member.unused_data else None
 
 
+def too_large(codec: int, limit: int) -> TooLargeError:
+    """Create the error for data that has more than `limit` bytes after decompression."""
+    return TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {limit} bytes")
+
+
+def snappy_error(fault: int, limit: int) -> KafkaFormatError:
+    """Create the error for snappy data. `fault` is an index of SNAPPY_FAULTS. `limit` is the limit of the Decompressor."""
+    return too_large(CODEC_SNAPPY, limit) if fault == FAULT_SNAPPY_LIMIT else StructureError(SNAPPY_FAULTS[fault])
+
+
 class Decompressor:
     """Decompresses batches into an `Arena`, a buffer that grows as needed.
 
@@ -331,7 +357,7 @@ class Decompressor:
 
     def _check(self, size: int, codec: int) -> None:
         if size > self.limit:
-            raise TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {self.limit} bytes")
+            raise too_large(codec, self.limit)
 
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
         """Decompress one gzip member after another. Usually, there is only one."""
@@ -382,12 +408,13 @@ class Decompressor:
             member, window = zlib.decompressobj(GZIP_WBITS), GZIP_WINDOW
 
     def _snappy(self, data: memoryview, arena: Arena, start: int) -> None:
+        """Decompress one raw block, or the blocks of xerial streams. `core.check_snappy` makes the same checks."""
         if data[:8] != XERIAL_MAGIC:
             self._snappy_block(data, arena, start)
             return
         p = XERIAL_HEADER_SIZE
         if len(data) < p:
-            raise StructureError("snappy data ends inside xerial's header")
+            raise snappy_error(FAULT_XERIAL_HEADER, self.limit)
         while len(data) - p >= 4:  # Kafka's Java client also ignores up to 3 bytes after the last snappy block.
             if data[p] == XERIAL_MAGIC[0] and data[p : p + 8] == XERIAL_MAGIC:
                 p += XERIAL_HEADER_SIZE
@@ -395,26 +422,32 @@ class Decompressor:
             size = int.from_bytes(data[p : p + 4], "big", signed=True)
             p += 4
             if size < 0 or size > len(data) - p:
-                raise StructureError(f"a xerial block of {size} bytes does not fit into the snappy data")
+                raise snappy_error(FAULT_XERIAL_BLOCK, self.limit)
             self._snappy_block(data[p : p + size], arena, start)
             p += size
 
     def _snappy_block(self, block: memoryview, arena: Arena, start: int) -> None:
         size = shift = 0
-        for byte in block[:5].tobytes():
+        for byte in block[:MAX_VARINT_BYTES].tobytes():
             size |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 break
         else:
-            raise StructureError("snappy block ends inside its length")
+            raise snappy_error(FAULT_SNAPPY_LENGTH, self.limit)
         self._check(arena.filled - start + size, CODEC_SNAPPY)
-        if size > 64 * len(block):  # A snappy element that copies earlier output produces at most 64 bytes.
-            raise StructureError(f"a snappy block of {len(block)} bytes states an impossible size of {size} bytes")
-        if _raw_snappy is None:
-            arena.append(_snappy.uncompress(block.tobytes()))
-        else:
-            arena.filled += _raw_snappy.decompress_raw_into(block, arena.room(size))
+        if size > SNAPPY_MAX_RATIO * len(block):
+            raise snappy_error(FAULT_SNAPPY_SIZE, self.limit)
+        room = arena.room(size)
+        try:
+            if _raw_snappy is None:
+                arena.append(_snappy.uncompress(block.tobytes()))
+            else:
+                arena.filled += _raw_snappy.decompress_raw_into(block, room)
+        except MemoryError:
+            raise
+        except Exception:  # The packages raise different errors. Their messages describe internals of the decompressor.
+            raise snappy_error(FAULT_SNAPPY_ELEMENT, self.limit) from None
 
     def _lz4_frame(self, data: memoryview, arena: Arena, start: int) -> None:
         context, pending, done = self._lz4, data, False

@@ -179,6 +179,33 @@ FAULTS = (
     FAULT_INNER_OFFSET,
 ) = range(1, len(FAULTS))
 
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+"""First bytes of the header of a stream in the format of xerial's snappy-java."""
+XERIAL_HEADER_SIZE = 16
+SNAPPY_MAX_RATIO = 64
+"""Largest ratio of the size of a snappy block after decompression to its size. A copy of earlier output has at
+least 2 bytes, and produces at most 64 bytes. A literal produces fewer bytes than it has.
+"""
+# Error messages for snappy data that cannot be decompressed. `check_snappy` returns indexes of this tuple. The message
+# for FAULT_SNAPPY_LIMIT contains the limit, and is the same for all codecs.
+SNAPPY_FAULTS = (
+    "",
+    "snappy data ends inside xerial's header",
+    "a xerial block does not fit into the snappy data",
+    "snappy block ends inside its length",
+    "",
+    "a snappy block states a size that its bytes cannot produce",
+    "a snappy block contains an invalid element, or does not have its stated size",
+)
+(
+    FAULT_XERIAL_HEADER,
+    FAULT_XERIAL_BLOCK,
+    FAULT_SNAPPY_LENGTH,
+    FAULT_SNAPPY_LIMIT,
+    FAULT_SNAPPY_SIZE,
+    FAULT_SNAPPY_ELEMENT,
+) = range(1, len(SNAPPY_FAULTS))
+
 MANY_HEADERS = 1 << 17
 """A record may have this number of headers even if their memory exceeds `max_batch_bytes`."""
 HEADER_MEMORY = 128

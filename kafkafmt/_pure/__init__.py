@@ -25,6 +25,7 @@ from .producers import ProducerTable
 from .records import decode_plain_batches, decode_records, decode_valid_records
 from .resume import reject_candidates, resume_after
 from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
+from .snappy import check_snappy
 from .spans import next_spans, spans_outside
 from .transactions import end_transactions, read_markers, walk_transactions
 from .varint import read_unsigned_varint, read_varint, read_varlong
@@ -37,6 +38,7 @@ __all__ = [
     "RecordBuffer",
     "RecordIterator",
     "append_crcs",
+    "check_snappy",
     "combine_batches",
     "crc32",
     "crc32_of_rest",

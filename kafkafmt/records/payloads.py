@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, MAGIC_V0, MAGIC_V2
+from .._backend import core
+from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, MAGIC_V0, MAGIC_V2, MAX_OFFSET
 from ..errors import KafkaFormatError, UnsupportedError
 from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, byte_view, view_of
 from .lz4v0 import with_right_checksum
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 CHECKED_BYTES = 16
 """Smallest size in bytes of a payload whose header `PayloadReader.refused` checks. If a payload is shorter, the
 error message depends on its size.
+"""
+SMALL_SNAPPY = 1024
+"""Largest size in bytes of snappy data that `PayloadReader.refused` checks. If larger data cannot be decompressed,
+calling the decompressor takes little time per byte.
 """
 _REFUSED = -1
 """Value that `PayloadReader.read` uses as the codec of a payload that certainly cannot be decompressed."""
@@ -77,14 +82,15 @@ class PayloadReader:
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
     def refused(self, buffer: Buffer, table: BatchTable) -> Iterator[tuple[IntArray, KafkaFormatError]]:
-        """Find payloads that do not begin with a header of their codec, and payloads with an unknown codec.
+        """Find payloads that certainly cannot be decompressed.
 
-        Yield the indexes of batches in `table`, and the error that `read` would return for each of
-        them. A hostile writer can create many such payloads. Calling a decompressor for each of them
-        would take ten times as long.
+        These are payloads with an unknown codec, payloads that do not begin with a header of their codec, and
+        small corrupted snappy data. Yield the indexes of batches in `table`, and the error that `read` would
+        return for each of them. A hostile writer can create many such payloads. Calling a decompressor for
+        each of them would take ten times as long.
         """
         # `codecs` is imported only when necessary, because it imports the compression packages.
-        from ..codecs import lacks_header
+        from ..codecs import lacks_header, snappy_error
 
         codecs, magics = (table["attributes"] & CODEC_MASK).astype(np.int64), table["magic"].view(np.uint8)
         starts, sizes, data = table["payload_position"], table["payload_size"], np.frombuffer(view_of(buffer), np.uint8)
@@ -97,6 +103,11 @@ class PayloadReader:
             found = rows[same][lacks_header(kind >> 8, first_bytes[same])]
             if len(found):
                 yield found, self._error_without_header(kind >> 8, kind & 0xFF)
+        rows = _small_payloads(CODEC_SNAPPY, codecs, table, SMALL_SNAPPY, len(data))
+        faults, limit = np.empty(len(rows), np.int8), self._max_batch_bytes
+        core.check_snappy(buffer, starts[rows], sizes[rows], len(rows), min(limit, MAX_OFFSET), faults)
+        for fault in np.unique(faults[faults > 0]).tolist():
+            yield rows[faults == fault], snappy_error(fault, limit)
 
     def _error_without_header(self, codec: int, magic: int) -> KafkaFormatError:
         """Return the error for a payload of at least CHECKED_BYTES that does not begin with a header of the codec."""
@@ -172,3 +183,10 @@ class PayloadReader:
                 if arena.filled >= ARENA_BYTES or (stop_at_errors and errors):
                     break
         return placed, errors
+
+
+def _small_payloads(codec: int, codecs: IntArray, table: BatchTable, largest: int, end: int) -> IntArray:
+    """Return the indexes of payloads with the given codec that have at most `largest` bytes and end before `end`."""
+    rows = np.flatnonzero((codecs == codec) & (table["payload_size"] <= largest))
+    starts, sizes = table["payload_position"][rows], table["payload_size"][rows].astype(np.int64)
+    return rows[(sizes > 0) & (starts >= 0) & (starts <= end - sizes)]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
+
+from kafkafmt import _backend
 from kafkafmt.codecs import Arena, Decompressor
 
 from .batches import compressed
@@ -45,3 +48,29 @@ def decompress(case: Case) -> Any:
     same(Decompressor(limit).decompress(codec, case.data, again), size, "number of bytes from a second decompressor")
     same(bytes(again.view[:size]), bytes(arena.view[6 : 6 + size]), "decompressed bytes")
     return size
+
+
+def snappy_case(chance: Random) -> Case:
+    """Return a few snappy payloads. Some are xerial streams, and most are mutated."""
+    blobs = {}
+    for name in ("first", "second", "third"):
+        data = chance.randbytes(chance.choice((0, 1, 60, 61, 300))) + b"text " * chance.choice((0, 9, 100))
+        packed = compressed(2, data)
+        if chance.random() < 0.5:
+            packed = packed[20:]  # the first raw block
+        blobs[name] = mutate(chance, packed) if chance.random() < 0.8 else packed
+    return Case({"limit": chance.choice((0, 1, 100, 1 << 20))}, blobs)
+
+
+@target("check-snappy", snappy_case, quick=200)
+def check_snappy(case: Case) -> list[int]:
+    """Check that no snappy payload with a fault can be decompressed."""
+    payloads, limit = list(case.blobs.values()), case.params["limit"]
+    lengths = np.array([len(payload) for payload in payloads], np.int32)
+    positions, faults = np.cumsum(lengths, dtype=np.int64) - lengths, np.full(len(payloads), -1, np.int8)
+    _backend.core.check_snappy(b"".join(payloads), positions, lengths, len(payloads), limit, faults)
+    for payload, fault in zip(payloads, faults.tolist(), strict=True):
+        result = attempt(Decompressor(max(limit, 1)).decompress, 2, memoryview(payload), Arena(64))
+        check(fault == 0 or isinstance(result, Failed) or limit == 0, f"fault {fault} in data of {result} bytes")
+    found: list[int] = faults.tolist()
+    return found

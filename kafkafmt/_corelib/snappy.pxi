@@ -1,0 +1,114 @@
+# Find snappy data that cannot be decompressed, without decompressing it.
+
+cdef extern from *:
+    """
+    static const uint8_t KF_XERIAL_MAGIC[8] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0};
+    """
+    const uint8_t* XERIAL_MAGIC "KF_XERIAL_MAGIC"
+
+
+cdef enum:
+    XERIAL_MAGIC_SIZE = 8
+
+
+cdef inline int check_snappy_block(const uint8_t* p, const uint8_t* end, int64_t limit, int64_t* size) noexcept nogil:
+    """Check one raw snappy block, and store its stated size. Return an index of SNAPPY_FAULTS, or 0 if the block is valid."""
+    cdef const uint8_t* start = p
+    cdef int64_t stated = 0, produced = 0, n, offset
+    cdef int shift, extra, i
+    cdef uint8_t tag
+    tag = 0x80
+    for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
+        if p == end or tag < 0x80:
+            break
+        tag = p[0]
+        stated |= <int64_t>(tag & 0x7F) << shift
+        p += 1
+    if tag >= 0x80:
+        return FAULT_SNAPPY_LENGTH
+    size[0] = stated
+    if stated > limit:
+        return FAULT_SNAPPY_LIMIT
+    if stated > SNAPPY_MAX_RATIO * (end - start):
+        return FAULT_SNAPPY_SIZE
+    while p < end:
+        tag = p[0]
+        p += 1
+        n = (tag >> 2) + 1
+        if tag & 3 == 0:                    # a literal: bytes of the output
+            if n > 60:                      # 1 to 4 bytes contain its length
+                extra = <int>n - 60
+                if extra > end - p:
+                    return FAULT_SNAPPY_ELEMENT
+                n = 1
+                for i in range(extra):
+                    n += <int64_t>p[i] << (8 * i)
+                p += extra
+            if n > end - p:
+                return FAULT_SNAPPY_ELEMENT
+            p += n
+        else:                               # a copy of earlier output: 1, 2 or 4 bytes contain its offset
+            extra = 4 if tag & 3 == 3 else tag & 3
+            if extra > end - p:
+                return FAULT_SNAPPY_ELEMENT
+            offset = 0
+            for i in range(extra):
+                offset |= <int64_t>p[i] << (8 * i)
+            if extra == 1:
+                n = 4 + (tag >> 2 & 7)
+                offset |= (tag >> 5) << 8
+            if offset == 0 or offset > produced:
+                return FAULT_SNAPPY_ELEMENT
+            p += extra
+        if n > stated - produced:
+            return FAULT_SNAPPY_ELEMENT
+        produced += n
+    return 0 if produced == stated else FAULT_SNAPPY_ELEMENT
+
+
+cdef inline int check_snappy_data(const uint8_t* p, const uint8_t* end, int64_t limit) noexcept nogil:
+    """Check one raw snappy block, or the blocks of xerial streams."""
+    cdef int64_t size = 0
+    cdef int32_t block
+    cdef int code
+    if end - p < XERIAL_MAGIC_SIZE or memcmp(p, XERIAL_MAGIC, XERIAL_MAGIC_SIZE) != 0:
+        return check_snappy_block(p, end, limit, &size)
+    if end - p < XERIAL_HEADER_SIZE:
+        return FAULT_XERIAL_HEADER
+    p += XERIAL_HEADER_SIZE
+    while end - p >= 4:
+        if end - p >= XERIAL_MAGIC_SIZE and memcmp(p, XERIAL_MAGIC, XERIAL_MAGIC_SIZE) == 0:
+            if end - p < XERIAL_HEADER_SIZE:
+                break
+            p += XERIAL_HEADER_SIZE
+            continue
+        block = int32_at(p)
+        p += 4
+        if block < 0 or block > end - p:
+            return FAULT_XERIAL_BLOCK
+        code = check_snappy_block(p, p + block, limit, &size)
+        if code:
+            return code
+        p += block
+        limit -= size
+    return 0
+
+
+def check_snappy(buffer, positions, lengths, count, limit, faults):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = natural(count), i, bad = -1
+    cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
+    cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
+    cdef int8_t* fault = <int8_t*>required(arrays.take(faults, n, 1))
+    cdef int64_t most = natural(limit)
+    cdef const uint8_t* p
+    with nogil:
+        for i in range(n):
+            if KF_UNLIKELY(position[i] < 0 or length[i] < 0 or position[i] > source.size or length[i] > source.size - position[i]):
+                bad = i
+                break
+            p = source.data + position[i]
+            fault[i] = <int8_t>check_snappy_data(p, p + length[i], most)
+    if bad >= 0:
+        raise ValueError(f"span {bad} is outside the buffer")
