@@ -18,8 +18,8 @@ Data is decompressed as in Kafka's Java client:
   block.
 - lz4 data consists of one frame.
 
-If isal is installed, it is used to decompress gzip data, unless the data is small. It is about 1.3
-times as fast as zlib.
+If isal is installed, it is used to decompress gzip data. It is about 1.3 times as fast as zlib, unless
+the data is small.
 
 Data is compressed as in Kafka's Java client: one gzip member, one xerial stream of 32 KiB blocks,
 one lz4 frame of independent 64 KiB blocks, or one zstd frame. gzip data is always compressed by
@@ -95,9 +95,15 @@ GZIP_WINDOW = 128
 of the data, all bytes are passed in the first call.
 """
 SMALL_GZIP = 256
-"""Largest size of gzip data, in bytes, that zlib decompresses although isal is installed. For small
-data, zlib is faster, because each decompressor of isal takes 87 KB.
+"""Largest size of gzip data, in bytes, that `PayloadReader` decompresses with zlib although isal is installed.
+For small data, zlib is faster, because each decompressor of isal takes 87 KB.
 """
+SMALL_GZIP_RESULT = 1032 * SMALL_GZIP
+"""Largest size of small gzip data after decompression, in bytes. A byte of gzip data contains at most four copies of
+258 bytes of earlier output.
+"""
+SMALL_GZIP_BUFFER = 4096
+"""Size in bytes of the buffer that zlib allocates first for small gzip data. It grows if necessary."""
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
 
@@ -238,19 +244,6 @@ def lacks_header(codec: int, starts: npt.NDArray[np.uint32]) -> npt.NDArray[np.b
     return found
 
 
-def _small_member(data: memoryview, limit: int) -> bytes | None:
-    """Decompress small gzip data with zlib.
-
-    Return None if the data is not exactly one valid member, or if its decompressed size exceeds `limit`.
-    """
-    member = plain_zlib.decompressobj(GZIP_WBITS)
-    try:
-        part = member.decompress(data, limit)
-    except plain_zlib.error:
-        return None
-    return part if member.eof and not member.unused_data else None
-
-
 def too_large(codec: int, limit: int) -> TooLargeError:
     """Create the error for data that has more than `limit` bytes after decompression."""
     return TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {limit} bytes")
@@ -361,14 +354,8 @@ class Decompressor:
 
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
         """Decompress one gzip member after another. Usually, there is only one."""
-        room = self._room(0, 4 * len(data))
-        if len(data) <= SMALL_GZIP and (small := _small_member(data, room)) is not None:
-            arena.append(small)
-            if len(small) > self.limit:
-                self._check(len(small), CODEC_GZIP)
-            return
         member = zlib.decompressobj(GZIP_WBITS)
-        arena.append(member.decompress(data, room))
+        arena.append(member.decompress(data, self._room(0, 4 * len(data))))
         if arena.filled - start > self.limit:
             self._check(arena.filled - start, CODEC_GZIP)
         if not member.eof or member.unused_data:

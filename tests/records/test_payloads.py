@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Sequence
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from building import compress, message, simple_batch
 
-from kafkafmt.codecs import Decompressor
+from kafkafmt.codecs import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records import RecordReader, payloads
 from kafkafmt.records.batch_errors import BatchErrors
@@ -120,6 +121,53 @@ def table_of(payloads: Sequence[bytes], codecs: Sequence[int]) -> BatchTable:
     table["payload_size"], table["payload_position"] = sizes, np.cumsum(sizes) - sizes
     table["attributes"], table["magic"] = codecs, 2
     return table
+
+
+def decompressed(payload: bytes, codec: int, limit: int) -> bytes | str:
+    """Return the result of a decompressor, or its error message."""
+    arena = Arena(16)
+    try:
+        Decompressor(limit).decompress(codec, payload, arena)
+    except KafkaFormatError as error:
+        return error.message
+    return bytes(arena.view[: arena.filled])
+
+
+def small_gzip_payloads() -> list[bytes]:
+    """Return valid, truncated and corrupted gzip data, data after a member, consecutive members, and bombs."""
+    chance = random.Random(7)
+    found = [gzip.compress(b"a") * 2, gzip.compress(b"") * 2, gzip.compress(b"a") + b"rest", gzip.compress(b"")]
+    found += [gzip.compress(bytes(200_000)), gzip.compress(bytes(250_000)) + b"\x1f", b"\x1f\x8b", b"", b"\x1f"]
+    for _ in range(200):
+        data = bytearray(gzip.compress(chance.randbytes(chance.randrange(90)) + b"x" * chance.randrange(90)))
+        if chance.random() < 0.5:
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        if chance.random() < 0.3:
+            data += chance.choice((b"\x1f\x8b", b"rest", gzip.compress(b"next")))
+        found.append(bytes(data[: chance.choice((len(data), len(data), chance.randrange(len(data))))]))
+    return found
+
+
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("limit", [100, 100_000, 1 << 30])
+def test_small_gzip_payloads_have_the_results_of_the_decompressor(limit: int) -> None:
+    chance, small = random.Random(limit), small_gzip_payloads()
+    codecs = [chance.choice((GZIP, GZIP, 0, LZ4)) for _ in small]
+    parts = [
+        {GZIP: data, 0: b"plain" * chance.choice((1, 5000)), LZ4: compress(LZ4, data)}[codec]
+        for codec, data in zip(codecs, small, strict=True)
+    ]
+    results: list[bytes | str] = []
+    for found in PayloadReader(limit).read(b"".join(parts), table_of(parts, codecs)):
+        errors = {at: error.message for at, error in found.errors}
+        for at, row in enumerate(found.table):
+            start, size = int(row["payload_position"]), int(row["payload_size"])
+            assert (size < 0) == (at in errors)
+            results.append(errors.get(at) or bytes(found.source[start : start + size]))
+    assert results == [
+        part if codec == 0 else decompressed(part, codec, limit) for codec, part in zip(codecs, parts, strict=True)
+    ]
+    assert {type(result) for result in results} == {bytes, str}
 
 
 @pytest.mark.parametrize("magic", [1, 2])
