@@ -42,7 +42,7 @@ class KnownWrappers:
         found = np.empty((len(positions), COLUMNS - 1), np.int64)
         found[~new] = known[at[~new], 1:]
         if new.any():
-            found[new] = np.stack(self._reader.read(buffer, wrappers[new]), axis=1)
+            found[new] = np.stack(self._reader.read(buffer, wrappers.compress(new)), axis=1)
             self._add(np.column_stack((positions[new], found[new])))
         return InnerMessages(*found.T)
 

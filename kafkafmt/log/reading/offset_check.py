@@ -38,7 +38,7 @@ def split_at_wrong_offsets(
     bads = [(at, partial(_negative_delta, table, at, start)) for at in negative]
     if len(wrappers):
         firsts = firsts.copy()
-        inner = known.inner(start, buffer, table[wrappers])
+        inner = known.inner(start, buffer, table.take(wrappers))
         firsts[wrappers] = inner.first
         wrong = np.flatnonzero((inner.last != table["base_offset"][wrappers]) | (inner.first > inner.last))
         for i, at in zip(wrong.tolist(), wrappers[wrong].tolist(), strict=True):
