@@ -227,18 +227,26 @@ class PayloadReader:
         return decompress(codec, payload, self._arena)
 
     def _gzip_members(self, buffer: Buffer, codecs: IntArray, table: BatchTable) -> IntArray:
-        """Return the indexes of small gzip payloads that contain only one gzip header. `codecs` contains all codec ids."""
-        from ..codecs import GZIP_MAGIC, SMALL_GZIP, SMALL_GZIP_RESULT
+        """Return the indexes of small gzip payloads with only one gzip header, and with a small result.
 
-        if self._max_batch_bytes < SMALL_GZIP_RESULT:  # only a decompressor checks the limit
-            return np.empty(0, np.int64)
-        rows = _small_payloads(CODEC_GZIP, codecs, table, SMALL_GZIP, view_of(buffer).nbytes)
-        if not len(rows):
-            return rows
+        `codecs` contains all codec ids. The last four bytes of gzip data contain the size of the result. It can be
+        wrong if other bytes follow the data.
+        """
+        from ..codecs import GZIP_MAGIC, SMALL_GZIP, SMALL_GZIP_BUFFER, SMALL_GZIP_RESULT
+
+        data = np.frombuffer(view_of(buffer), np.uint8)
+        rows = _small_payloads(CODEC_GZIP, codecs, table, SMALL_GZIP, len(data))
+        rows = rows[table["payload_size"][rows] >= CHECKED_BYTES]
+        if not len(rows) or self._max_batch_bytes < SMALL_GZIP_RESULT:  # only a decompressor checks the limit
+            return rows[:0]
+        starts, sizes = table["payload_position"][rows], table["payload_size"][rows]
         several = np.empty(len(rows), np.int64)
-        starts, sizes = table["payload_position"][rows] + 1, table["payload_size"][rows] - 1
-        n = core.find_spans(buffer, starts, sizes, len(rows), GZIP_MAGIC, False, several)
-        return np.delete(rows, several[:n])
+        n = core.find_spans(buffer, starts + 1, sizes - 1, len(rows), GZIP_MAGIC, False, several)
+        stated = data[(starts + sizes)[:, np.newaxis] - np.arange(4, 0, -1)].view("<u4")[:, 0]
+        chosen = stated <= SMALL_GZIP_BUFFER
+        chosen[several[:n]] = False
+        found: IntArray = rows[chosen]
+        return found
 
 
 def _small_payloads(codec: int, codecs: IntArray, table: BatchTable, largest: int, end: int) -> IntArray:
