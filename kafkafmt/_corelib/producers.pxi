@@ -7,6 +7,7 @@ from libc.stdlib cimport qsort
 
 cdef enum:
     STATE_SIZE = 46
+    SPARE_ITEMS = 1024          # least number of ended transactions that are removed from the heap together
 
 cdef struct ProducerState:
     int64_t id
@@ -208,7 +209,16 @@ cdef class ProducerTable:
         return 0
 
     cdef int push(self, Py_ssize_t at) except -1:
-        """Add the open transaction of a producer to the heap."""
+        """Add the open transaction of a producer to the heap. If most items of the heap have ended, remove them first."""
+        cdef Py_ssize_t i
+        if self.oldest_count > 2 * self.open_count + SPARE_ITEMS:
+            self.oldest_count, i = 0, self.first_linked
+            while i >= 0:
+                self.add_to_heap(i)
+                i = self.states[i].next_open
+        return self.add_to_heap(at)
+
+    cdef int add_to_heap(self, Py_ssize_t at) except -1:
         cdef Py_ssize_t i = self.oldest_count, parent
         self.oldest = <Opened*>grown(self.oldest, i, &self.oldest_room, sizeof(Opened))
         self.oldest[i].first_offset, self.oldest[i].id, self.oldest[i].at = self.states[at].first_offset, self.states[at].id, at

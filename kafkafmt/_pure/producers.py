@@ -24,6 +24,8 @@ State = tuple[int, int, int, int, int, int, int, int]
 _STATE = struct.Struct(">qhiqiqiq")
 _TIMESTAMP, _COORDINATOR_EPOCH, _FIRST_OFFSET = 5, 6, 7
 _LAST_OFFSET = 3
+_SPARE_ITEMS = 1024
+"""Least number of ended transactions that are removed from the heap together."""
 
 
 class ProducerTable:
@@ -39,6 +41,9 @@ class ProducerTable:
 
     def _find_open(self) -> None:
         self._open = {i: state[_FIRST_OFFSET] for i, state in self._states.items() if state[_FIRST_OFFSET] >= 0}
+        self._find_oldest()
+
+    def _find_oldest(self) -> None:
         self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
         """A heap that contains all open transactions, and some that have ended."""
         heapify(self._oldest)
@@ -53,7 +58,10 @@ class ProducerTable:
             self._open.pop(producer_id, None)
         elif self._open.get(producer_id) != first:
             self._open[producer_id] = first
-            heappush(self._oldest, (first, producer_id))
+            if len(self._oldest) > 2 * len(self._open) + _SPARE_ITEMS:
+                self._find_oldest()
+            else:
+                heappush(self._oldest, (first, producer_id))
 
     def update(self, rows: BatchTable, markers: dict[int, MarkerT]) -> list[tuple[int, int, int, int]]:
         aborted = []

@@ -133,6 +133,21 @@ def test_oldest_transaction_is_found_among_many(core: ModuleType) -> None:
         assert stable == min(opened, default=600)
 
 
+def test_ended_transactions_are_forgotten_while_an_older_one_is_open(core: ModuleType) -> None:
+    table = core.ProducerTable()
+    table.update(transactional_rows([1]), {})
+    rows = transactional_rows([2, 2] * 4000)
+    rows["attributes"][1::2] = 0x30
+    markers = {1 + 2 * i: Marker(1, 50, 6) for i in range(4000)}
+    for _ in range(3):
+        table.update(rows, markers)
+        assert table.first_open() == 0
+        if core is _pure:
+            assert len(table._oldest) < 2000
+    table.update(rows[:1], {})
+    assert [e.producer_id for e in entries_of(table.open_states())] == [1, 2]
+
+
 @pytest.mark.parametrize("states", [b"\0", bytes(47), bytes(45)])
 def test_states_of_a_wrong_size_are_refused(core: ModuleType, states: bytes) -> None:
     table = core.ProducerTable()
