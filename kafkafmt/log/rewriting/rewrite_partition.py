@@ -208,7 +208,8 @@ class _RewrittenCopy(ChangedCopy):
         self._tracker = TransactionTracker(log.transactions, now_millis()) if changes.compact else None
         self._last_kept = -1
         self._base = 0
-        self._removed = False
+        self._has_gaps = False
+        """Whether offsets can be missing between batches, because batches were removed or became shorter."""
 
     def rewrite_segment(self, source: SegmentFile, spans: IntArray, damaged: bool) -> None:
         """Write one segment, unless nothing in it can be copied. As in Kafka, segments that become empty are kept."""
@@ -269,13 +270,15 @@ class _RewrittenCopy(ChangedCopy):
                 break
             first, last = self._first_offset(table[i : i + 1]), int(lasts[i])
             if removed[i] and not retained[i]:
-                self._removed = True
+                self._has_gaps = True
                 continue
             self._last_kept = last
             row = table[i : i + 1]
             if removed[i]:
                 yield first, last, self._emptied(buffer, row)
             else:
+                if row["magic"][0] < MAGIC_V2:  # the offset of a wrapper message is the offset of its last record
+                    self._has_gaps = True
                 own = dropped[
                     np.searchsorted(dropped, self._first(table, lasts, i)) : np.searchsorted(dropped, last, "right")
                 ]
@@ -365,7 +368,7 @@ class _RewrittenCopy(ChangedCopy):
             self.bases.append(self.survey.end)
             self._index(self.survey.end)
         made = super().finish()
-        if self._removed and made.offsets:
+        if self._has_gaps and made.offsets:
             # With an entry in the cleaner checkpoint, gaps between offsets are treated as a result of compaction.
             cleaned = min(self.survey.clean_end, made.next_offset) if self.changes.compact else self.bases[0]
             made.offsets[CLEANER_OFFSETS] = max(cleaned, self.bases[0])
