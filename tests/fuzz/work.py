@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from kafkafmt import codecs
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.log.format import file_view
+from kafkafmt.records import payloads
 
 
 @dataclass
@@ -78,6 +80,7 @@ def counted() -> Iterator[Work]:
     ]
     cores = [vars(m)["core"] for m in modules]
     read_into, decompress = file_view.FileView.read_into, codecs.Decompressor._decompress
+    plain_zlib = vars(payloads)["zlib"]
 
     def counted_read(self: Any, view: Any, position: int) -> int:
         got = read_into(self, view, position)
@@ -91,8 +94,14 @@ def counted() -> Iterator[Work]:
         finally:
             work.decompressed += max(arena.filled - before, 0) + view.nbytes
 
+    def counted_zlib(data: memoryview, wbits: int, size: int) -> bytes:
+        result: bytes = plain_zlib.decompress(data, wbits, size)
+        work.decompressed += len(result) + data.nbytes
+        return result
+
     for module, core in zip(modules, cores, strict=True):
         vars(module)["core"] = _Counting(core, work)
+    vars(payloads)["zlib"] = SimpleNamespace(decompress=counted_zlib, error=plain_zlib.error)
     file_view.FileView.read_into = counted_read  # type: ignore[method-assign]
     codecs.Decompressor._decompress = counted_decompress  # type: ignore[method-assign]
     try:
@@ -100,5 +109,6 @@ def counted() -> Iterator[Work]:
     finally:
         file_view.FileView.read_into = read_into  # type: ignore[method-assign]
         codecs.Decompressor._decompress = decompress  # type: ignore[method-assign]
+        vars(payloads)["zlib"] = plain_zlib
         for module, core in zip(modules, cores, strict=True):
             vars(module)["core"] = core
