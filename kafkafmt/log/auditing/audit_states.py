@@ -11,7 +11,7 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -270,9 +270,7 @@ class StateAudit:
             else:
                 message = f"the snapshot was taken at offset {offset}, but the log ends at {next_offset}"
                 self._found.append(Finding(self._snapshots[offset], "snapshot_beyond_end", message))
-        in_doubt: dict[int, list[int]] = defaultdict(list)
-        for producer_id, first in sorted(zip(doubts.producer_id.tolist(), doubts.first.tolist(), strict=True)):
-            in_doubt[producer_id].append(first)
+        in_doubt = cache(partial(_by_producer, doubts))  # rarely needed, because few indexes lack entries
         for segment in self._segments:
             self._found += self._wrong_transactions(segment, in_doubt)
         return self._found
@@ -291,7 +289,9 @@ class StateAudit:
         message = f"at read_committed, {offset_range(first.first, first.last)} of producer {first.producer_id}: {first.what}{more}"
         return [Finding(file_name(base, ".txnindex"), "read_committed_differs", message)]
 
-    def _wrong_transactions(self, segment: SegmentFile, in_doubt: Mapping[int, list[int]]) -> list[Finding]:
+    def _wrong_transactions(
+        self, segment: SegmentFile, in_doubt: Callable[[], Mapping[int, list[int]]]
+    ) -> list[Finding]:
         data = self._indexes[segment.name]
         if not data and not self._aborted.get(segment.name):
             return []
@@ -310,10 +310,12 @@ class StateAudit:
         if wrong:
             message = f"entry {wrong[0][0]} says that {wrong[0][1]}" + _others(len(wrong), len(theirs))
             found.append(Finding(path.name, "index_mismatch", message))
-        missing = [own for own in ours.values() if not _is_in_doubt(own, in_doubt.get(own.producer_id, []))]
-        for own in (
-            missing[:1] if self._indexed and segment.name not in self._unreadable else ()
-        ):  # If no index exists, report no missing entry: the copy may contain only `.log` files.
+        # If no index exists, report no missing entry: the copy may contain only `.log` files.
+        missing = list(ours.values()) if self._indexed and segment.name not in self._unreadable else []
+        if missing:
+            doubts = in_doubt()
+            missing = [own for own in missing if not _is_in_doubt(own, doubts.get(own.producer_id, []))]
+        for own in missing[:1]:
             message = f"producer {own.producer_id} aborted {offset_range(own.first, own.last)}, but the index has no entry for this transaction"
             message += f" (nor for {counted(len(missing) - 1, 'other transaction')})" if len(missing) > 1 else ""
             found.append(
@@ -341,6 +343,14 @@ class StateAudit:
             claim = f"the last stable offset after offset {entry.last} is {entry.stable}"
             return f"{claim}, but according to the log it is {own.stable}"
         return None
+
+
+def _by_producer(doubts: Doubts) -> dict[int, list[int]]:
+    """Return the ascending first offsets of the transactions in `doubts`, by producer id."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for producer_id, first in sorted(zip(doubts.producer_id.tolist(), doubts.first.tolist(), strict=True)):
+        found[producer_id].append(first)
+    return found
 
 
 def _is_in_doubt(aborted: Aborted, doubts: list[int]) -> bool:
