@@ -125,14 +125,10 @@ def serve(
         given = (paths,) if isinstance(paths, str | os.PathLike) else tuple(paths)
     globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
     numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)
-    port = arguments.integer("port", port, 0)
-    if port > LARGEST_PORT:
-        raise ValueError(f"port is {port}; it must be at most {LARGEST_PORT}")
+    port = _checked_port("port", port, 0)
     if advertise is not None:
         advertised_host, advertised_port = advertise
-        advertise = advertised_host, arguments.integer("the port in advertise", advertised_port, 1)
-        if advertise[1] > LARGEST_PORT:
-            raise ValueError(f"the port in advertise is {advertise[1]}; it must be at most {LARGEST_PORT}")
+        advertise = advertised_host, _checked_port("the port in advertise", advertised_port, 1)
     settings = ServerSettings(
         paths=given,
         topics=globs,
@@ -155,3 +151,10 @@ def serve(
         on_message=on_message or (lambda _: None),
     )
     return Server(settings)
+
+
+def _checked_port(name: str, port: int, lowest: int) -> int:
+    port = arguments.integer(name, port, lowest)
+    if port > LARGEST_PORT:
+        raise ValueError(f"{name} is {port}; it must be at most {LARGEST_PORT}")
+    return port

@@ -135,6 +135,11 @@ class ClientConnection(Receiver):
         """Time by which the client must be authenticated."""
 
     @property
+    def _must_authenticate(self) -> bool:
+        """Whether the server has users, and the client has not authenticated yet."""
+        return self._shared.open_apis is not None and self.principal is None
+
+    @property
     def peer(self) -> tuple[str, int]:
         """Host and port of the client."""
         return self._peer
@@ -220,8 +225,7 @@ class ClientConnection(Receiver):
     def expired(self) -> None:
         """Close the connection, because no complete request was received in time."""
         size = self.size_field()
-        waits = self._shared.open_apis is not None and self.principal is None
-        if waits and self._loop.time() >= self._authenticate_by:
+        if self._must_authenticate and self._loop.time() >= self._authenticate_by:
             limit = self._limits.authentication_timeout
             self._end(ClosedError(f"the client did not authenticate within {limit:g} seconds"))
         elif size is None:
@@ -235,7 +239,7 @@ class ClientConnection(Receiver):
         Clients that do not authenticate could otherwise use all connections for any time.
         """
         seconds = self._limits.idle_timeout
-        if self._shared.open_apis is not None and self.principal is None:
+        if self._must_authenticate:
             seconds = min(seconds, max(self._authenticate_by - self._loop.time(), 0.0))
         self.set_deadline(seconds)
 
@@ -246,7 +250,7 @@ class ClientConnection(Receiver):
                 raise ClosedError(PARTIAL_REQUEST if self._received else "")
             return
         limit, authenticated = self._limits.max_frame_bytes, True
-        if self._shared.open_apis is not None and self.principal is None:
+        if self._must_authenticate:
             limit, authenticated = min(limit, LARGEST_BEFORE_AUTHENTICATION), False
         if not 0 < size <= limit:
             raise wrong_size(size, limit, authenticated, self.encrypted)
