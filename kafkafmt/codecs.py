@@ -104,6 +104,8 @@ SMALL_GZIP_RESULT = 1032 * SMALL_GZIP
 """
 SMALL_GZIP_BUFFER = 4096
 """Size in bytes of the buffer that zlib allocates first for small gzip data. It grows if necessary."""
+INCOMPLETE_GZIP = "gzip data ends before its end mark"
+"""Error message for a gzip member that is not complete."""
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
 
@@ -254,6 +256,19 @@ def snappy_error(fault: int, limit: int) -> KafkaFormatError:
     return too_large(CODEC_SNAPPY, limit) if fault == FAULT_SNAPPY_LIMIT else StructureError(SNAPPY_FAULTS[fault])
 
 
+def decompression_error(codec: int, error: Exception) -> StructureError:
+    """Create the error for data that a compression package cannot decompress. `error` is the error of the package."""
+    return StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}")
+
+
+def small_gzip_error(error: plain_zlib.error) -> StructureError:
+    """Create the error for gzip data that `zlib.decompress` cannot decompress."""
+    # zlib.error has no attribute for the error code. Z_BUF_ERROR is -5.
+    if str(error).startswith("Error -5 "):
+        return StructureError(INCOMPLETE_GZIP)
+    return decompression_error(CODEC_GZIP, error)
+
+
 class Decompressor:
     """Decompresses batches into an `Arena`, a buffer that grows as needed.
 
@@ -333,7 +348,7 @@ class Decompressor:
         except MemoryError:
             failed = TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available")
         except Exception as error:  # Compression packages raise different errors, including plain Exception.
-            failed = StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}")
+            failed = decompression_error(codec, error)
         arena.filled = start
         return failed
 
@@ -377,7 +392,7 @@ class Decompressor:
                 if position == len(data):
                     part = member.decompress(b"", self._room(arena.filled - start, 4 * len(data)))
                     if not part:
-                        raise StructureError("gzip data ends before its end mark")
+                        raise StructureError(INCOMPLETE_GZIP)
                     left = 0
                 else:
                     part = member.decompress(

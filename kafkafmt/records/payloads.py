@@ -164,7 +164,7 @@ class PayloadReader:
         Return the size of each payload in the arena, or -1 for a payload with an error. Also return
         each error, with the index of its payload in the list of sizes.
         """
-        from ..codecs import GZIP_WBITS, SMALL_GZIP_BUFFER
+        from ..codecs import GZIP_WBITS, SMALL_GZIP_BUFFER, small_gzip_error
 
         arena = self._arena
         placed: list[int] = []
@@ -176,12 +176,13 @@ class PayloadReader:
             for magic, codec, start, end in rows:
                 payload = view[start:end]
                 small: bytes | memoryview | None = None
+                result: int | KafkaFormatError
                 if codec == _GZIP_MEMBER:
                     # A Python function that calls zlib would take 5 % longer.
                     try:
                         small = zlib.decompress(payload, GZIP_WBITS, SMALL_GZIP_BUFFER)
-                    except zlib.error:
-                        pass  # `_append` returns the error
+                    except zlib.error as error:
+                        result = small_gzip_error(error)
                 elif codec == CODEC_NONE and end - start <= SMALL_PLAIN:
                     small = payload
                 if small is not None:
@@ -191,10 +192,11 @@ class PayloadReader:
                 elif codec == _REFUSED:
                     size = -1
                 else:
-                    if collected:
-                        arena.append(b"".join(collected))
-                        collected = []
-                    result = self._append(decompress, magic, codec, payload)
+                    if codec != _GZIP_MEMBER:
+                        if collected:
+                            arena.append(b"".join(collected))
+                            collected = []
+                        result = self._append(decompress, magic, codec, payload)
                     if isinstance(result, KafkaFormatError):
                         errors.append((len(placed), result))
                         size = -1
@@ -218,8 +220,6 @@ class PayloadReader:
         if codec == CODEC_NONE:
             self._arena.append(payload)
             return len(payload)
-        if codec == _GZIP_MEMBER:
-            codec = CODEC_GZIP
         if magic < MAGIC_V2 and codec > CODEC_LZ4:
             return UnsupportedError(f"codec {codec} is not supported in format {magic}")
         if magic == MAGIC_V0 and codec == CODEC_LZ4:
@@ -227,7 +227,7 @@ class PayloadReader:
         return decompress(codec, payload, self._arena)
 
     def _gzip_members(self, buffer: Buffer, codecs: IntArray, table: BatchTable) -> IntArray:
-        """Return the indexes of small gzip payloads with only one gzip header, and with a small result.
+        """Return the indexes of small gzip payloads with only one gzip header, and with a small or unknown result.
 
         `codecs` contains all codec ids. The last four bytes of gzip data contain the size of the result. It can be
         wrong if other bytes follow the data.
@@ -243,7 +243,8 @@ class PayloadReader:
         several = np.empty(len(rows), np.int64)
         n = core.find_spans(buffer, starts + 1, sizes - 1, len(rows), GZIP_MAGIC, False, several)
         stated = data[(starts + sizes)[:, np.newaxis] - np.arange(4, 0, -1)].view("<u4")[:, 0]
-        chosen = stated <= SMALL_GZIP_BUFFER
+        # If the last four bytes are no possible size, the data is corrupted or has other bytes after it.
+        chosen = (stated <= SMALL_GZIP_BUFFER) | (stated > SMALL_GZIP_RESULT)
         chosen[several[:n]] = False
         found: IntArray = rows[chosen]
         return found
