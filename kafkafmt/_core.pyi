@@ -878,9 +878,9 @@ def spans_outside(holes: IntArray, spans: IntArray, found: IntArray) -> int:
     """
 
 def next_spans(
-    spans: IntArray, first: int, largest: int, window: int, positions: IntArray, lengths: LengthArray
+    spans: IntArray, first: int, largest: int, most: int, window: int, positions: IntArray, lengths: LengthArray
 ) -> tuple[int, int, int, int]:
-    """Select the next byte ranges of a file that one read call can cover.
+    """Select the next byte ranges of a file that can be read together.
 
     Successive byte ranges are merged if the second one starts at the end of the first one.
 
@@ -892,8 +892,10 @@ def next_spans(
         Index of the first byte range to select, which is less than n.
     largest : int
         Largest size of a merged byte range that is read together with others.
+    most : int
+        Largest total size of the selected byte ranges.
     window : int
-        Largest number of bytes to read, and largest total size of the selected byte ranges.
+        Largest distance from the start of the first to the end of the last selected byte range in the file.
     positions : int64 array
         Receives the positions of the merged byte ranges, relative to `start`.
     lengths : int32 array
@@ -905,7 +907,7 @@ def next_spans(
         Number of selected rows of `spans`.
     count : int
         Number of merged byte ranges that were stored. 0 if the first merged byte range is larger than
-        `largest` or `window`. In this case, only this byte range is selected, and it is not stored.
+        `largest`, `most` or `window`. In this case, only this byte range is selected, and it is not stored.
     start, size : int
         File position and size of the smallest byte range that contains all selected byte ranges.
 

@@ -35,13 +35,14 @@ def spans_outside(holes, spans, found):
     return count
 
 
-def next_spans(spans, first, largest, window, positions, lengths):
+def next_spans(spans, first, largest, most, window, positions, lengths):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(spans), begin = natural(first), room = min(len(positions), len(lengths)), i, k, count = 0
     cdef const int64_t* span = <const int64_t*>required(arrays.take(spans, 2 * n, 8, False))
     cdef int64_t* position = <int64_t*>required(arrays.take(positions, room, 8))
     cdef int32_t* length = <int32_t*>required(arrays.take(lengths, room, 4))
-    cdef int64_t small = min(natural(largest), MAX_INT32), most = natural(window), low = 0, high = 0, total = 0, start, end
+    cdef int64_t small = min(natural(largest), MAX_INT32), most_bytes = natural(most), reach = natural(window)
+    cdef int64_t low = 0, high = 0, total = 0, start, end
     if begin >= n:
         raise ValueError(f"first is {first}, but there are {n} byte ranges")
     i = begin
@@ -53,7 +54,12 @@ def next_spans(spans, first, largest, window, positions, lengths):
                 k += 1
             if not count:
                 low, high = start, end
-            if count == room or end - start > small or total + end - start > most or max(high, end) - min(low, start) > most:
+            if (
+                count == room
+                or end - start > small
+                or total + end - start > most_bytes
+                or max(high, end) - min(low, start) > reach
+            ):
                 if not count:
                     i = k
                 break

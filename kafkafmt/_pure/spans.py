@@ -33,7 +33,7 @@ def spans_outside(holes: IntArray, spans: IntArray, found: IntArray) -> int:
 
 
 def next_spans(
-    spans: IntArray, first: int, largest: int, window: int, positions: IntArray, lengths: LengthArray
+    spans: IntArray, first: int, largest: int, most: int, window: int, positions: IntArray, lengths: LengthArray
 ) -> tuple[int, int, int, int]:
     n, at, room = len(spans), natural(first), min(len(positions), len(lengths))
     if at >= n:
@@ -46,7 +46,7 @@ def next_spans(
             end = int(spans[following, 1])
             following += 1
         lowest, highest, size = min(low, start), max(high, end), total + end - start
-        if len(chosen) == room or end - start > largest or max(size, highest - lowest) > window:
+        if len(chosen) == room or end - start > largest or size > most or highest - lowest > window:
             if not chosen:
                 return following - first, 0, start, end - start
             break

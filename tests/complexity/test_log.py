@@ -19,6 +19,7 @@ from reports import verify_partition
 from selecting import COMMITTED
 
 import kafkafmt
+from kafkafmt.constants import MAX_OFFSET
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing import verify as verifying
 from kafkafmt.log.auditing import verify_pass
@@ -363,6 +364,21 @@ def test_verify_adds_batches_that_are_out_of_place_once(
     folder = write([(0, b"".join(simple_batch([b"v" * 100], i ^ 1) for i in range(200)))])
     report = verify_partition(log_of(folder))
     assert sum(added) == report["records_recovered"] > 150
+
+
+def test_batches_from_two_distant_places_are_read_together(write: Callable[..., Path]) -> None:
+    """Each fourth batch is so far away from its place that no read call covers both places."""
+    n, distance = 4000, 2000
+    batches = [simple_batch([b"v" * 1000], i + distance * (i % 4 == 0)) for i in range(n)]
+    folder = write([(0, b"".join(batches))])
+    log = log_of(folder)
+    parts = sum(1 for _ in log.parts(0, MAX_OFFSET, lambda _: None, grouped=True))
+    assert parts < 20
+    assert log.reads < 100
+    with counted() as work:
+        report = kafkafmt.salvage(folder, folder.parent / "salvaged").partitions[0]
+    assert report.batches == n - distance // 4
+    assert work.reads < 100
 
 
 def test_committed_reading_grows_linearly_with_transactions(write: Callable[..., Path]) -> None:

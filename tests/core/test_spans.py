@@ -66,12 +66,12 @@ def test_too_small_array_for_parts_outside_holes_is_refused(core: ModuleType) ->
         core.spans_outside(array([(5, 6)]), array([(0, 9)]), array([(0, 0)]))
 
 
-def groups(core: ModuleType, spans: Pairs, largest: int, window: int, room: int) -> list[object]:
+def groups(core: ModuleType, spans: Pairs, largest: int, most: int, window: int, room: int) -> list[object]:
     """Call `next_spans` until all byte ranges are selected, and return the results."""
     positions, lengths = np.zeros(room, np.int64), np.zeros(room, np.int32)
     at, found = 0, list[object]()
     while at < len(spans):
-        taken, count, start, size = core.next_spans(array(spans), at, largest, window, positions, lengths)
+        taken, count, start, size = core.next_spans(array(spans), at, largest, most, window, positions, lengths)
         found.append((taken, count, start, size, positions[:count].tolist(), lengths[:count].tolist()))
         at += taken
     return found
@@ -83,19 +83,25 @@ def test_both_cores_select_the_same_spans(native: ModuleType, seed: int) -> None
     spans = random_spans(chance, 12)
     if chance.random() < 0.3:
         chance.shuffle(spans)
-    limits = chance.choice((0, 5, 6, 100)), chance.choice((0, 8, 30, 100)), chance.choice((1, 3, 20))
+    sizes = (0, 8, 30, 100)
+    limits = chance.choice((0, 5, 6, 100)), chance.choice(sizes), chance.choice(sizes), chance.choice((1, 3, 20))
     assert groups(native, spans, *limits) == groups(_pure, spans, *limits)
 
 
 def test_adjacent_spans_are_merged(core: ModuleType) -> None:
     spans = [(0, 5), (5, 9), (12, 14), (14, 20), (3, 4), (4, 5)]
-    assert groups(core, spans, 10, 100, 10) == [(6, 3, 0, 20, [0, 12, 3], [9, 8, 2])]
-    assert groups(core, spans, 8, 100, 10) == [(2, 0, 0, 9, [], []), (4, 2, 3, 17, [9, 0], [8, 2])]
-    assert groups(core, spans, 10, 16, 10) == [(2, 1, 0, 9, [0], [9]), (2, 1, 12, 8, [0], [8]), (2, 1, 3, 2, [0], [2])]
-    assert groups(core, spans, 10, 100, 2) == [(4, 2, 0, 20, [0, 12], [9, 8]), (2, 1, 3, 2, [0], [2])]
+    assert groups(core, spans, 10, 100, 100, 10) == [(6, 3, 0, 20, [0, 12, 3], [9, 8, 2])]
+    assert groups(core, spans, 8, 100, 100, 10) == [(2, 0, 0, 9, [], []), (4, 2, 3, 17, [9, 0], [8, 2])]
+    assert groups(core, spans, 10, 17, 100, 10) == [(4, 2, 0, 20, [0, 12], [9, 8]), (2, 1, 3, 2, [0], [2])]
+    assert groups(core, spans, 10, 100, 16, 10) == [
+        (2, 1, 0, 9, [0], [9]),
+        (2, 1, 12, 8, [0], [8]),
+        (2, 1, 3, 2, [0], [2]),
+    ]
+    assert groups(core, spans, 10, 100, 100, 2) == [(4, 2, 0, 20, [0, 12], [9, 8]), (2, 1, 3, 2, [0], [2])]
 
 
 def test_selection_after_the_last_span_is_refused(core: ModuleType) -> None:
     positions, lengths = np.zeros(1, np.int64), np.zeros(1, np.int32)
     with pytest.raises(ValueError, match="first is 1, but there are 1"):
-        core.next_spans(array([(0, 9)]), 1, 9, 9, positions, lengths)
+        core.next_spans(array([(0, 9)]), 1, 9, 9, 9, positions, lengths)

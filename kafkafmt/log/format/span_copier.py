@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...types import Buffer, ByteArray, IntArray, LengthArray
-from .file_view import FileView, aligned_buffer
+from .file_view import FileView
 from .local_files import write_all
+from .span_buffer import GROUP_BYTES, SpanBuffer, window_of
 
-WINDOW = 1 << 20
-"""Largest number of bytes that are read at once when small byte ranges are copied."""
 SMALL = 1 << 16
 """Byte ranges up to this size are read and written together.
 
@@ -29,17 +28,16 @@ MOST_SPANS = 8192
 class SpanCopier:
     """Copies byte ranges of a file, in a given order.
 
-    Large ranges are copied inside the kernel. Small ranges that are close to each other are read
-    with one call and written with one call.
+    Large ranges are copied inside the kernel. Small ranges are read together, and written with one call.
     """
 
     @cached_property
-    def _read(self) -> npt.NDArray[np.uint8]:
-        return aligned_buffer(WINDOW)
+    def _read(self) -> SpanBuffer:
+        return SpanBuffer()
 
     @cached_property
     def _gathered(self) -> npt.NDArray[np.uint8]:
-        return np.empty(WINDOW, np.uint8)
+        return np.empty(GROUP_BYTES, np.uint8)
 
     @cached_property
     def _positions(self) -> IntArray:
@@ -108,13 +106,15 @@ class SpanCopier:
     def windows(self, view: FileView, spans: IntArray) -> Iterator[tuple[int, int, ByteArray | None]]:
         """Divide byte ranges of `view` into ranges that are processed together.
 
-        For each group of small byte ranges that are close to each other, yield a range that contains
+        For each group of small byte ranges, yield a range that contains
         the group, and the concatenated bytes of the group. These bytes are valid until the next item is
         requested. For each large byte range, yield its start, its end and None.
         """
         at = 0
         while at < len(spans):
-            taken, count, start, size = core.next_spans(spans, at, SMALL, WINDOW, self._positions, self._lengths)
+            taken, count, start, size = core.next_spans(
+                spans, at, SMALL, GROUP_BYTES, window_of(view), self._positions, self._lengths
+            )
             self._count, self._start = count, start
             yield start, start + size, self._together(view, count, start, size) if count else None
             at += taken
@@ -126,14 +126,16 @@ class SpanCopier:
         return found
 
     def _together(self, view: FileView, count: int, start: int, size: int) -> ByteArray:
-        """Read `count` byte ranges with one read call, and return their concatenated bytes.
+        """Read `count` byte ranges, and return their concatenated bytes.
 
         `_positions` and `_lengths` contain the byte ranges. All of them are in [start, start + size).
         """
-        if view.read_into(self._read[:size], start) < size:
+        positions, lengths = self._positions[:count], self._lengths[:count]
+        if self._read.fill(view, start, np.stack((positions, positions + lengths), axis=1)) < size:
             raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))
+        read = self._read.data
         if count == 1:
             self._offsets[0] = 0
-            return self._read[:size]
-        filled, _ = core.gather(self._read, self._positions, self._lengths, count, self._offsets, self._gathered, None)
+            return read[:size]
+        filled, _ = core.gather(read, positions, lengths, count, self._offsets, self._gathered, None)
         return self._gathered[:filled]

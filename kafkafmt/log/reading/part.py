@@ -13,7 +13,7 @@ from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...records.batch_errors import BatchErrors
 from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray, last_offset, last_offsets
-from ..format.file_view import aligned_buffer
+from ..format.span_buffer import GROUP_BYTES, SpanBuffer, window_of
 from .damaged_spans import DamageColumns, DamagedSpans
 from .events import Events
 from .models import Damage
@@ -23,7 +23,6 @@ from .plan import SegmentPlan
 from .segment_walker import Walker
 
 SMALL_EXTENT = 1 << 16
-GROUP_BYTES = 1 << 20
 
 
 @dataclass
@@ -150,36 +149,37 @@ def _count_first(mask: npt.NDArray[np.bool_]) -> int:
 
 
 class GroupReader:
-    """Reads several small ranges of valid batches in one read call if these ranges are close together in the file.
+    """Reads several small ranges of valid batches into one buffer, although other ranges can be between them in the file.
 
-    One read call for several small ranges takes little more time than one read call for a single
-    small range. If `ends_at_damage` is True, two ranges are not read in one call if a damaged byte
-    range is between them.
+    A `Part` for several small ranges takes little more time than a `Part` for a single small range. If
+    `ends_at_damage` is True, two ranges are not in the same `Part` if a damaged byte range is between them.
     """
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
         self._plan = events.plan
         self._walker = walker
         self._extents = extents = events.extents
-        self._buffer = aligned_buffer(min(GROUP_BYTES, max(walker.view.size, 1)))
+        self._window = window_of(walker.view)
+        self._buffer = SpanBuffer()
         self._rows = np.zeros(TABLE_ROWS, BATCH_DTYPE)
         runs = extents.columns
         self._columns = np.stack((runs.position, runs.end, runs.batches, runs.last), axis=1)
         self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
-        """Read the range of batches with index `k`, and the next ranges that are close to it in the file.
+        """Read the range of batches with index `k`, and the next ranges if they are not too far away in the file.
 
         The result ends before a range that is too large, or whose bytes have changed since they
         were checked. If this is range `k` itself, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        # The ranges are sorted by offset. In the file, a range with higher offsets can be before range `k`.
-        lowest = max(int(columns[0, 0]) - SMALL_EXTENT, 0)
-        near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
-        if not near[0]:
+        sizes = columns[:, 1] - columns[:, 0]
+        if sizes[0] > SMALL_EXTENT:
             return None
-        near &= (columns[:, 0] >= lowest) & (columns[:, 1] <= lowest + len(self._buffer))
+        # The ranges are sorted by offset. In the file, a range with higher offsets can be before range `k`.
+        lowest = max(int(columns[0, 0]) - self._window // 2, 0)
+        near = (columns[:, 0] >= lowest) & (columns[:, 1] <= lowest + self._window)
+        near &= (sizes <= SMALL_EXTENT) & (np.cumsum(sizes) <= GROUP_BYTES)
         if self._damage_before is not None:
             near &= self._damage_before[k : k + len(near)] == self._damage_before[k]
         columns = columns[: _count_first(near)].copy()
@@ -187,16 +187,13 @@ class GroupReader:
             return None
         position = int(columns[:, 0].min())
         columns[:, :2] -= position
-        # The buffer is not filled after these ranges. If ranges are out of place, there are many small groups, and
-        # filling the buffer for each group would take too long.
-        got = self._walker.view.read_into(self._buffer[: int(columns[:, 1].max())], position)
+        got = self._buffer.fill(self._walker.view, position, columns[:, :2])
         columns = columns[: _count_first(columns[:, 1] <= got)]
-        n, count = core.scan_extents(self._buffer, self._rows, columns)
+        n, count = core.scan_extents(self._buffer.data, self._rows, columns)
         if not n:
             return None
         extents = self._extents[k : k + n]
         rows = (np.cumsum(columns[:n, 2]) - columns[:n, 2]).tolist()
         before = extents[0].first_offset - 1
-        return Part(
-            self._plan, extents[-1], self._walker, position, self._buffer, self._rows[:count], before, extents, rows
-        )
+        buffer, table = self._buffer.data, self._rows[:count]
+        return Part(self._plan, extents[-1], self._walker, position, buffer, table, before, extents, rows)

@@ -20,7 +20,7 @@ from kafkafmt.log.reading.segment_walker import Walker
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span_copier, "WINDOW", 1500)
+    monkeypatch.setattr(span_copier, "GROUP_BYTES", 1500)
     monkeypatch.setattr(span_copier, "SMALL", 400)
     monkeypatch.setattr(span_copier, "MOST_SPANS", 4)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kafkafmt.log.format import span_copier
+from kafkafmt.log.format import span_buffer, span_copier
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.span_copier import SpanCopier
 
@@ -28,14 +28,16 @@ def copied(folder: Path, spans: list[tuple[int, int]], inserted: Sequence[tuple[
 @pytest.mark.parametrize("seed", range(30))
 def test_spans_are_copied_in_the_given_order(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr(span_copier, "WINDOW", chance.choice((1000, 20_000, 1 << 20)))
+    monkeypatch.setattr(span_copier, "GROUP_BYTES", chance.choice((1000, 20_000, 1 << 20)))
+    monkeypatch.setattr(span_buffer, "WINDOW_BYTES", chance.choice((1000, 20_000, 1 << 28)))
+    monkeypatch.setattr(span_buffer, "PAGE_BYTES", chance.choice((0, 300, 4096)))
     monkeypatch.setattr(span_copier, "SMALL", chance.choice((100, 1000)))
     monkeypatch.setattr(span_copier, "MOST_SPANS", chance.choice((5, 100)))
     spans, at = [], 0
     for _ in range(chance.choice((0, 1, 3, 50, 400))):
         size = chance.choice((0, 1, 60, 60, 99, 300, 3000))
         spans.append((at, min(at + size, len(DATA))))
-        at = min(max(at + size + chance.choice((0, 0, 10, 400, -700)), 0), len(DATA))
+        at = min(max(at + size + chance.choice((0, 0, 10, 400, -700, 90_000, -80_000)), 0), len(DATA))
     whole = b"".join(DATA[a:b] for a, b in spans)
     assert copied(tmp_path, spans) == whole
     places = sorted([0, 0, len(whole), *(chance.randrange(len(whole) + 1) for _ in range(20))])
@@ -58,6 +60,20 @@ def test_many_small_spans_take_few_system_calls(tmp_path: Path, monkeypatch: pyt
     spans = [(i, i + 70) for i in range(0, len(DATA) - 100, 100)]
     assert copied(tmp_path, spans) == b"".join(DATA[a:b] for a, b in spans)
     assert len(calls) <= 4
+
+
+def test_spans_from_two_places_take_few_system_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    read = os.preadv
+
+    def counted(file: int, buffers: list[memoryview], position: int) -> int:
+        reads.append(position)
+        return read(file, buffers, position)
+
+    monkeypatch.setattr(os, "preadv", counted)
+    spans = [(i + far, i + far + 70) for i in range(0, 20_000, 100) for far in (0, 250_000)]
+    assert copied(tmp_path, spans) == b"".join(DATA[a:b] for a, b in spans)
+    assert reads == [0, 250_000]
 
 
 def test_source_that_ends_before_a_span_is_an_error(tmp_path: Path) -> None:

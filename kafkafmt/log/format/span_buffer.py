@@ -1,0 +1,72 @@
+"""Read many small spans of a file into one buffer, although they can be far apart in the file."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ...types import IntArray
+from .file_view import FileView, aligned_buffer
+
+GROUP_BYTES = 1 << 20
+"""Largest total size of the spans that should be read together."""
+WINDOW_BYTES = 256 << 20
+"""Largest distance, in bytes, from the start of the first span to the end of the last one in a local file."""
+PAGE_BYTES = 4096
+"""Gap between two spans of a local file up to which one system call reads both spans and the gap."""
+
+
+def window_of(view: FileView) -> int:
+    """Return the size of the largest part of a file whose spans can be read together.
+
+    A remote file is read with one request for the whole part, so that the part must be small.
+    """
+    return GROUP_BYTES if view.least_read else WINDOW_BYTES
+
+
+class SpanBuffer:
+    """A buffer for spans of a file. In the buffer, the spans are as far apart as in the file.
+
+    The bytes between distant spans are not read. They do not take memory either, because the operating
+    system provides a page of memory only when the page is written.
+
+    Attributes
+    ----------
+    data : array of uint8
+        The buffer. It is valid until the next call of `fill`.
+    """
+
+    data: npt.NDArray[np.uint8]
+
+    @cached_property
+    def _small(self) -> npt.NDArray[np.uint8]:
+        return aligned_buffer(2 * GROUP_BYTES)
+
+    def fill(self, view: FileView, position: int, spans: IntArray) -> int:
+        """Read spans of a file.
+
+        Return the end of the last span, or the position in the buffer at which the file ends.
+
+        Parameters
+        ----------
+        view : FileView
+            The file.
+        position : int
+            The file position of the first byte in the buffer.
+        spans : array of int64, shape (n, 2)
+            Start and end position of each span in the buffer.
+        """
+        starts, ends = spans[np.argsort(spans[:, 0], kind="stable")].T
+        ends = np.maximum.accumulate(ends)
+        size = int(ends[-1])
+        # A new buffer releases the memory of earlier spans.
+        self.data = self._small if size <= len(self._small) else aligned_buffer(size)
+        last = np.append(starts[1:] - ends[:-1] > (GROUP_BYTES if view.least_read else PAGE_BYTES), True)
+        first = np.append(True, last[:-1])
+        for start, end in zip(starts[first].tolist(), ends[last].tolist(), strict=True):
+            got = view.read_into(self.data[start:end], position + start)
+            if got < end - start:
+                return int(start + got)
+        return size
