@@ -26,6 +26,7 @@ from ...constants import (
 )
 from ...types import BATCH_DTYPE, BatchTable, last_offsets
 from ..format.file_view import FileView, aligned_buffer
+from ..format.producers import Marker
 from .part_builder import TABLE_ROWS
 
 SMALL_BATCH = 8 << 10
@@ -57,6 +58,8 @@ class TransactionalBatch(NamedTuple):
     attributes: int
     checked: bool
     """Whether the CRC of the batch was checked."""
+    marker: Marker | None
+    """The transaction marker in a control batch. None if it was not read."""
 
 
 def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTable]:
@@ -174,7 +177,7 @@ class HeaderWalk:
         self.position, self.last = position + size, last
         self.first = base if self.first is None else self.first
         if attributes & (TRANSACTIONAL_BIT | CONTROL_BIT) and base >= self._first_returned:
-            return [TransactionalBatch(position, size, base, producer_id, attributes, checked)]
+            return [TransactionalBatch(position, size, base, producer_id, attributes, checked, None)]
         return []
 
     def _read_block(self) -> list[TransactionalBatch] | None:
@@ -200,8 +203,12 @@ class HeaderWalk:
             raise UnclearHeadersError
         transactional = (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0
         chosen = _that_matter(rows[transactional & (rows["base_offset"] >= self._first_returned)])
-        columns = (chosen[name].tolist() for name in ("size", "base_offset", "producer_id", "attributes"))
-        fields = zip((chosen["position"] + self.position).tolist(), *columns, [True] * len(chosen), strict=True)
+        sizes, offsets, *others = (
+            chosen[name].tolist() for name in ("size", "base_offset", "producer_id", "attributes")
+        )
+        markers = map((core.read_markers(block, chosen, Marker) or {}).get, offsets)
+        positions = (chosen["position"] + self.position).tolist()
+        fields = zip(positions, sizes, offsets, *others, [True] * len(chosen), markers, strict=True)
         # Calling `TransactionalBatch` takes three times as long.
         found = list(map(partial(tuple.__new__, TransactionalBatch), fields))
         self.position, self.last = self.position + scan.position, int(lasts[-1])

@@ -37,7 +37,7 @@ from ..format import file_view, files
 from ..format.file_view import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import file_name, snapshot_offset_of
-from ..format.producers import marker_reader, read_markers
+from ..format.producers import Marker, marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
 from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError, read_batch
 from .index_ranges import ReadCounts, stretch_of
@@ -61,8 +61,12 @@ class _Outcomes:
 
     Attributes
     ----------
-    open : dict of (_Opened, TransactionalBatch)
-        Maps a producer id to the first batch of its open transaction, and the segment of this batch.
+    open : dict of int
+        Maps a producer id to the first offset of its open transaction, if the transaction began in the
+        added batches.
+    unchecked : dict of (SegmentFile, TransactionalBatch)
+        Maps a producer id to the first batch of its open transaction, and the segment of this batch, if
+        the CRC of the batch was not checked.
     opened_before : dict of int
         Maps a producer id to the first offset of its open transaction, if the transaction began
         before the first added batch.
@@ -73,38 +77,45 @@ class _Outcomes:
     """
 
     reader: RecordReader
-    open: dict[int, tuple[_Opened, TransactionalBatch]] = field(default_factory=dict)
+    open: dict[int, int] = field(default_factory=dict)
+    unchecked: dict[int, tuple[SegmentFile, TransactionalBatch]] = field(default_factory=dict)
     opened_before: dict[int, int] = field(default_factory=dict)
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     truncated: bool = False
     _indexed: list[tuple[int, int]] = field(default_factory=list)
     _abort_markers: set[tuple[int, int]] = field(default_factory=set)
 
-    def add(self, opened: _Opened, batch: TransactionalBatch) -> None:
-        """Add the next batch. If it is a marker that cannot be read, raise UnclearHeadersError."""
-        producer = batch.producer_id
-        if not batch.attributes & CONTROL_BIT:
-            if producer not in self.opened_before and producer not in self.open:
-                self.open[producer] = opened, batch
-            return
-        kind = self._marker(opened.view, batch)
-        if kind in (CONTROL_ABORT, CONTROL_COMMIT):
-            first = self.open.pop(producer, None)
-            self.opened_before.pop(producer, None)
-            if kind == CONTROL_ABORT:
+    def add(self, opened: _Opened, batches: Iterable[TransactionalBatch]) -> None:
+        """Add the next batches. If a marker cannot be read, raise UnclearHeadersError."""
+        begun, before = self.open, self.opened_before
+        for batch in batches:
+            producer = batch.producer_id
+            if not batch.attributes & CONTROL_BIT:
+                if producer not in begun and producer not in before:
+                    begun[producer] = batch.base_offset
+                    if not batch.checked:
+                        self.unchecked[producer] = opened.segment, batch
+                continue
+            marker = batch.marker or self._read_marker(opened.view, batch)
+            if marker.kind not in (CONTROL_ABORT, CONTROL_COMMIT):
+                continue
+            first = begun.pop(producer, None)
+            before.pop(producer, None)
+            self.unchecked.pop(producer, None)
+            if marker.kind == CONTROL_ABORT:
                 self._abort_markers.add((producer, batch.base_offset))
                 if first is not None:
-                    self.aborted.setdefault(producer, []).append((first[1].base_offset, batch.base_offset))
+                    self.aborted.setdefault(producer, []).append((first, batch.base_offset))
 
-    def _marker(self, view: FileView, batch: TransactionalBatch) -> int | None:
-        """Read the type of the control record in a control batch."""
+    def _read_marker(self, view: FileView, batch: TransactionalBatch) -> Marker:
+        """Read the marker in a control batch."""
         if batch.size > SMALL_BATCH:
             raise UnclearHeadersError
         data, table = read_batch(view, batch.position, batch.size)
         marker = read_markers(self.reader, data, table).get(batch.base_offset)
         if marker is None:
             raise UnclearHeadersError
-        return marker.kind
+        return marker
 
     def add_index(self, segment: SegmentFile) -> None:
         """Read the entries of a segment's transaction index, if the index exists."""
@@ -209,9 +220,7 @@ def outcomes_near(
     try:
         for walk, opened, batches in _batches(directory, segments, position, outcomes, counts):
             low = walk.first if low is None else low
-            for batch in batches:
-                if batch.attributes & CONTROL_BIT or batch.base_offset < end:
-                    outcomes.add(opened, batch)
+            outcomes.add(opened, (b for b in batches if b.attributes & CONTROL_BIT or b.base_offset < end))
             if high >= end and not outcomes.open:
                 break
             # The next header can contradict the end offset of a batch, so the offset is trusted only after that header was read.
@@ -365,11 +374,9 @@ def _open_after(
     end = bases[-1]
     try:
         for walk, opened, batches in _batches(directory, segments, position, outcomes, counts, begin):
-            for batch in batches:
-                outcomes.add(opened, batch)
+            outcomes.add(opened, batches)
             end = max(end, walk.last + 1)
-        unchecked = ((opened.segment, batch) for opened, batch in outcomes.open.values() if not batch.checked)
-        for segment, group in itertools.groupby(unchecked, itemgetter(0)):
+        for segment, group in itertools.groupby(outcomes.unchecked.values(), itemgetter(0)):
             with _counted_view(segment, counts) as view:
                 for _, batch in group:
                     read_batch(view, batch.position, batch.size)
@@ -379,7 +386,6 @@ def _open_after(
         return None
     if expected_end is not None and end != expected_end:
         return None
-    began = {producer: batch.base_offset for producer, (_, batch) in outcomes.open.items()}
-    result = Transactions(open=outcomes.opened_before | began)
+    result = Transactions(open=outcomes.opened_before | outcomes.open)
     result.last_stable_offset = min([*result.open.values(), end])
     return result

@@ -283,3 +283,17 @@ def test_only_the_first_of_adjacent_batches_of_a_producer_is_returned(tmp_path: 
         assert expected <= kept
         assert len(kept) < 15  # the first few batches of a file are read one by one
         assert min(kept) == first
+
+
+def test_markers_of_small_transactions_are_read_with_the_batches_around_them(tmp_path: Path) -> None:
+    """A separate read call for each marker would take most of the time."""
+    parts = []
+    for i in range(0, 2000, 2):
+        parts.append(simple_batch([b"v"], i, flags=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=i))
+        parts.append(control_batch(COMMIT, base_offset=i + 1, producer_id=7))
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(parts))
+    log = PartitionLog(partition(tmp_path))
+    assert committed(log, 0, NO_END) == list(range(0, 2000, 2))
+    assert not log.knows_transactions
+    assert log.reads < 50
