@@ -1472,6 +1472,48 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 def total_length(lengths: LengthArray, count: int) -> int:
     """Return the sum of the first `count` lengths in an int32 array. The length of a null counts as 0."""
 
+def decompress_snappy(
+    buffer: Buffer,
+    positions: IntArray,
+    lengths: LengthArray,
+    count: int,
+    limit: int,
+    out: ByteArray | memoryview,
+    sizes: IntArray,
+) -> tuple[int, int]:
+    """Decompress small snappy data, one item after another.
+
+    Parameters
+    ----------
+    positions, lengths : int64 array, int32 array
+        Positions and lengths of compressed data. The first `count` items are decompressed. Each item is a
+        raw snappy block, or consists of xerial streams.
+    limit : int
+        Largest size of an item, in bytes after decompression.
+    out : array of uint8 or memoryview
+        Receives the concatenated results.
+    sizes : int64 array of at least `count` items
+        Receives the size of each result, in bytes.
+
+    Returns
+    -------
+    done : int
+        Number of decompressed items. It is less than `count` if an item cannot be decompressed, or if its
+        result is larger than `limit` or than the rest of `out`.
+    filled : int
+        Total size of the results, in bytes.
+
+    Raises
+    ------
+    ValueError
+        An item is outside the buffer, or an array is too small.
+
+    Notes
+    -----
+    The same checks are made as by `check_snappy`. The function runs without the GIL. For large data, the
+    decompressors of libraries are faster.
+    """
+
 def check_snappy(
     buffer: Buffer,
     positions: IntArray,

@@ -50,6 +50,6 @@ include "_corelib/assign.pxi"     # write_offsets, number_batches: offsets and l
 include "_corelib/check.pxi"      # number_buffer, validate_buffer: check a buffer and assign offsets in one pass
 include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: hashes of keys for partitioning
 include "_corelib/find.pxi"       # find_spans: keys or values that contain or equal a byte string
-include "_corelib/snappy.pxi"     # check_snappy: snappy data that cannot be decompressed
+include "_corelib/snappy.pxi"     # decompress_snappy, check_snappy: small snappy data
 include "_corelib/text.pxi"       # numbers, times and escaped text
 include "_corelib/format.pxi"     # format_records: columns into lines of text

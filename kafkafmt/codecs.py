@@ -89,6 +89,10 @@ _FIRST_BYTES = {
 """For each codec, masks of the first four bytes of its data, and the possible masked values. The four bytes are a
 little-endian number. For lz4 and zstd, the values include skippable frames and frames of old versions.
 """
+GZIP_FLAGS_AT = 3
+"""Position of the flags in the header of gzip data."""
+GZIP_RESERVED_FLAGS = 0xE0
+"""Flags that RFC 1952 reserves. zlib rejects data with these flags."""
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
 """Number of bytes that are passed to zlib in the first call for a gzip member. For the first member

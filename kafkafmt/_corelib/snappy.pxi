@@ -1,4 +1,4 @@
-# Find snappy data that cannot be decompressed, without decompressing it.
+# Decompress small snappy data, and find snappy data that cannot be decompressed.
 
 cdef extern from *:
     """
@@ -11,10 +11,14 @@ cdef enum:
     XERIAL_MAGIC_SIZE = 8
 
 
-cdef inline int check_snappy_block(const uint8_t* p, const uint8_t* end, int64_t limit, int64_t* size) noexcept nogil:
-    """Check one raw snappy block, and store its stated size. Return an index of SNAPPY_FAULTS, or 0 if the block is valid."""
+cdef inline int read_snappy_block(const uint8_t* p, const uint8_t* end, int64_t limit, int64_t* size, uint8_t* out) noexcept nogil:
+    """Decompress one raw snappy block into `out`, which has `limit` bytes, and store its stated size.
+
+    If `out` is NULL, only check the block. Return an index of SNAPPY_FAULTS, or 0 if the block is valid.
+    """
     cdef const uint8_t* start = p
-    cdef int64_t stated = 0, produced = 0, n, offset
+    cdef const uint8_t* copied
+    cdef int64_t stated = 0, produced = 0, n, offset, k
     cdef int shift, extra, i
     cdef uint8_t tag
     tag = 0x80
@@ -44,8 +48,10 @@ cdef inline int check_snappy_block(const uint8_t* p, const uint8_t* end, int64_t
                 for i in range(extra):
                     n += <int64_t>p[i] << (8 * i)
                 p += extra
-            if n > end - p:
+            if n > end - p or n > stated - produced:
                 return FAULT_SNAPPY_ELEMENT
+            if out != NULL:
+                memcpy(out + produced, p, <size_t>n)
             p += n
         else:                               # a copy of earlier output: 1, 2 or 4 bytes contain its offset
             extra = 4 if tag & 3 == 3 else tag & 3
@@ -57,22 +63,28 @@ cdef inline int check_snappy_block(const uint8_t* p, const uint8_t* end, int64_t
             if extra == 1:
                 n = 4 + (tag >> 2 & 7)
                 offset |= (tag >> 5) << 8
-            if offset == 0 or offset > produced:
+            if offset == 0 or offset > produced or n > stated - produced:
                 return FAULT_SNAPPY_ELEMENT
             p += extra
-        if n > stated - produced:
-            return FAULT_SNAPPY_ELEMENT
+            if out != NULL:
+                copied = out + produced - offset
+                if offset >= n:
+                    memcpy(out + produced, copied, <size_t>n)
+                else:                       # the copy overlaps the output
+                    for k in range(n):
+                        out[produced + k] = copied[k]
         produced += n
     return 0 if produced == stated else FAULT_SNAPPY_ELEMENT
 
 
-cdef inline int check_snappy_data(const uint8_t* p, const uint8_t* end, int64_t limit) noexcept nogil:
-    """Check one raw snappy block, or the blocks of xerial streams."""
+cdef inline int read_snappy_data(const uint8_t* p, const uint8_t* end, int64_t limit, int64_t* total, uint8_t* out) noexcept nogil:
+    """Decompress one raw snappy block, or the blocks of xerial streams, like `read_snappy_block`."""
     cdef int64_t size = 0
     cdef int32_t block
     cdef int code
+    total[0] = 0
     if end - p < XERIAL_MAGIC_SIZE or memcmp(p, XERIAL_MAGIC, XERIAL_MAGIC_SIZE) != 0:
-        return check_snappy_block(p, end, limit, &size)
+        return read_snappy_block(p, end, limit, total, out)
     if end - p < XERIAL_HEADER_SIZE:
         return FAULT_XERIAL_HEADER
     p += XERIAL_HEADER_SIZE
@@ -86,12 +98,37 @@ cdef inline int check_snappy_data(const uint8_t* p, const uint8_t* end, int64_t 
         p += 4
         if block < 0 or block > end - p:
             return FAULT_XERIAL_BLOCK
-        code = check_snappy_block(p, p + block, limit, &size)
+        code = read_snappy_block(p, p + block, limit - total[0], &size, out + total[0] if out != NULL else NULL)
         if code:
             return code
         p += block
-        limit -= size
+        total[0] += size
     return 0
+
+
+def decompress_snappy(buffer, positions, lengths, count, limit, out, sizes):
+    cdef Source source = Source(buffer)
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = natural(count), i, bad = -1
+    cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
+    cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
+    cdef int64_t* size = <int64_t*>required(arrays.take(sizes, n, 8))
+    cdef uint8_t* data = <uint8_t*>required(arrays.take(out, 0, 1))
+    cdef int64_t most = natural(limit), room = arrays.size(), filled = 0
+    cdef const uint8_t* p
+    with nogil:
+        for i in range(n):
+            if KF_UNLIKELY(position[i] < 0 or length[i] < 0 or position[i] > source.size or length[i] > source.size - position[i]):
+                bad = i
+                break
+            p = source.data + position[i]
+            if read_snappy_data(p, p + length[i], min(most, room - filled), &size[i], data + filled):
+                n = i
+                break
+            filled += size[i]
+    if bad >= 0:
+        raise ValueError(f"span {bad} is outside the buffer")
+    return n, filled
 
 
 def check_snappy(buffer, positions, lengths, count, limit, faults):
@@ -101,7 +138,7 @@ def check_snappy(buffer, positions, lengths, count, limit, faults):
     cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
     cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
     cdef int8_t* fault = <int8_t*>required(arrays.take(faults, n, 1))
-    cdef int64_t most = natural(limit)
+    cdef int64_t most = natural(limit), size
     cdef const uint8_t* p
     with nogil:
         for i in range(n):
@@ -109,6 +146,6 @@ def check_snappy(buffer, positions, lengths, count, limit, faults):
                 bad = i
                 break
             p = source.data + position[i]
-            fault[i] = <int8_t>check_snappy_data(p, p + length[i], most)
+            fault[i] = <int8_t>read_snappy_data(p, p + length[i], most, &size, NULL)
     if bad >= 0:
         raise ValueError(f"span {bad} is outside the buffer")

@@ -25,7 +25,7 @@ from .producers import ProducerTable
 from .records import decode_plain_batches, decode_records, decode_valid_records
 from .resume import reject_candidates, resume_after
 from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
-from .snappy import check_snappy
+from .snappy import check_snappy, decompress_snappy
 from .spans import next_spans, spans_outside
 from .transactions import end_transactions, read_markers, walk_transactions
 from .varint import read_unsigned_varint, read_varint, read_varlong
@@ -48,6 +48,7 @@ __all__ = [
     "decode_plain_batches",
     "decode_records",
     "decode_valid_records",
+    "decompress_snappy",
     "end_transactions",
     "expected_after",
     "find_batch",

@@ -1,4 +1,4 @@
-"""Find snappy data that cannot be decompressed, without decompressing it.
+"""Decompress small snappy data, and find snappy data that cannot be decompressed.
 
 A snappy block consists of its size after decompression, as an unsigned varint, and of elements. The
 lowest two bits of an element's first byte are its kind:
@@ -30,7 +30,7 @@ from ..constants import (
     XERIAL_HEADER_SIZE,
     XERIAL_MAGIC,
 )
-from ..types import Buffer, IntArray, LengthArray, byte_view
+from ..types import Buffer, ByteArray, IntArray, LengthArray, byte_view
 from .gather import need
 from .varint import natural
 
@@ -39,24 +39,60 @@ class _Fault(Exception):
     """Raised with an index of SNAPPY_FAULTS."""
 
 
+def decompress_snappy(
+    buffer: Buffer,
+    positions: IntArray,
+    lengths: LengthArray,
+    count: int,
+    limit: int,
+    out: ByteArray | memoryview,
+    sizes: IntArray,
+) -> tuple[int, int]:
+    target, filled = byte_view(out), 0
+    need(sizes, natural(count))
+    for row, data in enumerate(_items(buffer, positions, lengths, count, limit)):
+        most = min(limit, len(target) - filled)
+        try:
+            found = b"".join(_decompressed(data, most))
+        except _Fault:
+            return row, filled
+        target[filled : filled + len(found)] = found
+        sizes[row] = len(found)
+        filled += len(found)
+    return count, filled
+
+
 def check_snappy(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, limit: int, faults: npt.NDArray[np.int8]
 ) -> None:
+    need(faults, natural(count))
+    for row, data in enumerate(_items(buffer, positions, lengths, count, limit)):
+        try:
+            for _ in _decompressed(data, limit):
+                pass
+            faults[row] = 0
+        except _Fault as fault:
+            faults[row] = fault.args[0]
+
+
+def _items(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, limit: int) -> Iterator[bytes]:
+    """Check the arguments, and yield the compressed data."""
     view = byte_view(buffer)
     need(positions, natural(count))
     need(lengths, count)
-    need(faults, count)
     natural(limit)
     for row, (p, n) in enumerate(zip(positions[:count].tolist(), lengths[:count].tolist(), strict=True)):
         if p < 0 or n < 0 or n > len(view) - p:
             raise ValueError(f"span {row} is outside the buffer")
-        try:
-            total = 0
-            for block in _blocks(bytes(view[p : p + n])):
-                total += _check_block(block, limit - total)
-            faults[row] = 0
-        except _Fault as fault:
-            faults[row] = fault.args[0]
+        yield bytes(view[p : p + n])
+
+
+def _decompressed(data: bytes, limit: int) -> Iterator[bytes]:
+    """Yield the decompressed blocks. Raise _Fault if a block is not valid, or if all blocks have more than `limit` bytes."""
+    for block in _blocks(data):
+        found = _decompress_block(block, limit)
+        limit -= len(found)
+        yield found
 
 
 def _blocks(data: bytes) -> Iterator[bytes]:
@@ -79,8 +115,8 @@ def _blocks(data: bytes) -> Iterator[bytes]:
         p += size
 
 
-def _check_block(block: bytes, limit: int) -> int:
-    """Return the size of a snappy block after decompression. Raise _Fault if the block is not valid."""
+def _decompress_block(block: bytes, limit: int) -> bytes:
+    """Decompress a snappy block. Raise _Fault if the block is not valid."""
     last = next((i for i, byte in enumerate(block[:MAX_VARINT_BYTES]) if byte < 0x80), None)
     if last is None:
         raise _Fault(FAULT_SNAPPY_LENGTH)
@@ -89,7 +125,7 @@ def _check_block(block: bytes, limit: int) -> int:
         raise _Fault(FAULT_SNAPPY_LIMIT)
     if stated > SNAPPY_MAX_RATIO * len(block):
         raise _Fault(FAULT_SNAPPY_SIZE)
-    p, produced = last + 1, 0
+    p, out = last + 1, bytearray()
     while p < len(block):
         tag, kind = block[p], block[p] & 3
         p += 1
@@ -101,17 +137,17 @@ def _check_block(block: bytes, limit: int) -> int:
         p += extra
         if kind == 0:
             n = number + 1 if extra else n
-            if n > len(block) - p:
+            if n > min(len(block) - p, stated - len(out)):
                 raise _Fault(FAULT_SNAPPY_ELEMENT)
+            out += block[p : p + n]
             p += n
         else:
             if kind == 1:
                 n, number = 4 + (tag >> 2 & 7), tag >> 5 << 8 | number
-            if not 0 < number <= produced:
+            if not 0 < number <= len(out) or n > stated - len(out):
                 raise _Fault(FAULT_SNAPPY_ELEMENT)
-        produced += n
-        if produced > stated:
-            raise _Fault(FAULT_SNAPPY_ELEMENT)
-    if produced != stated:
+            copied = out[len(out) - number :][:n]
+            out += (copied * (n // number + 1))[:n]  # the copy can overlap the output
+    if len(out) != stated:
         raise _Fault(FAULT_SNAPPY_ELEMENT)
-    return stated
+    return bytes(out)

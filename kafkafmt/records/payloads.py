@@ -8,9 +8,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .._backend import core
 from ..constants import CODEC_GZIP, CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, MAGIC_V0, MAGIC_V2, MAX_OFFSET
@@ -26,8 +28,8 @@ CHECKED_BYTES = 16
 error message depends on its size.
 """
 SMALL_SNAPPY = 1024
-"""Largest size in bytes of snappy data that `PayloadReader.refused` checks. If larger data cannot be decompressed,
-calling the decompressor takes little time per byte.
+"""Largest size in bytes of snappy data that the core checks and decompresses. For larger data, the decompressor of a
+library is faster.
 """
 SMALL_PLAIN = 16 * 1024
 """Largest size in bytes of an uncompressed payload that is joined with other payloads, and not copied directly."""
@@ -35,6 +37,8 @@ _REFUSED = -1
 """Value that `PayloadReader.read` uses as the codec of a payload that certainly cannot be decompressed."""
 _GZIP_MEMBER = -2
 """Value that `PayloadReader.read` uses as the codec of small gzip data with only one gzip header."""
+_SMALL_SNAPPY = -3
+"""Value that `PayloadReader.read` uses as the codec of small snappy data."""
 ARENA_BYTES = 768 * 1024
 """Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
 
@@ -101,7 +105,7 @@ class PayloadReader:
         starts, sizes, data = table["payload_position"], table["payload_size"], np.frombuffer(view_of(buffer), np.uint8)
         inside = (starts >= 0) & (starts <= len(data) - CHECKED_BYTES) & (magics <= MAGIC_V2)
         rows = np.flatnonzero((codecs != CODEC_NONE) & (sizes >= CHECKED_BYTES) & inside)
-        first_bytes = data[starts[rows, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
+        first_bytes = _first_bytes(data, starts[rows])
         kinds = codecs[rows] << 8 | magics[rows]
         for kind in np.unique(kinds).tolist():
             same = kinds == kind
@@ -136,6 +140,8 @@ class PayloadReader:
         view, arena = byte_view(buffer), self._arena
         codecs = (table["attributes"] & CODEC_MASK).astype(np.int64)
         codecs[self._gzip_members(view, codecs, table)] = _GZIP_MEMBER
+        snappy = _SnappyRuns(view, table, _small_payloads(CODEC_SNAPPY, codecs, table, SMALL_SNAPPY, len(view)))
+        codecs[snappy.rows] = _SMALL_SNAPPY
         if ignore_errors:
             for refused, _ in self.refused(buffer, table):
                 codecs[refused] = _REFUSED
@@ -145,7 +151,7 @@ class PayloadReader:
         begin = 0
         while begin < len(table):
             arena.filled = 0
-            placed, errors = self._fill(view, rows, stop_at_errors)
+            placed, errors = self._fill(view, rows, begin, snappy, stop_at_errors)
             end = begin + len(placed)
             lengths = np.array(placed, np.int64)
             found = np.maximum(lengths, 0)
@@ -157,10 +163,16 @@ class PayloadReader:
             begin = end
 
     def _fill(
-        self, view: memoryview, rows: Iterator[tuple[int, int, int, int]], stop_at_errors: bool
+        self,
+        view: memoryview,
+        rows: Iterator[tuple[int, int, int, int]],
+        begin: int,
+        snappy: _SnappyRuns,
+        stop_at_errors: bool,
     ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
-        """Fill the arena with the payloads of the next batches. `rows` contains magic, codec, start and end.
+        """Fill the arena with the payloads of the next batches.
 
+        `rows` yields the magic, codec, start and end of each payload. `begin` is the index of the first one.
         Return the size of each payload in the arena, or -1 for a payload with an error. Also return
         each error, with the index of its payload in the list of sizes.
         """
@@ -185,6 +197,19 @@ class PayloadReader:
                         result = small_gzip_error(error)
                 elif codec == CODEC_NONE and end - start <= SMALL_PLAIN:
                     small = payload
+                elif codec == _SMALL_SNAPPY:
+                    if collected:
+                        arena.append(b"".join(collected))
+                        collected = []
+                    sizes = snappy.decompress(begin + len(placed), self._max_batch_bytes, arena)
+                    if sizes:
+                        placed += sizes
+                        total += sum(sizes)
+                        next(islice(rows, len(sizes) - 1, len(sizes) - 1), None)  # skip the other rows of the run
+                        if total >= ARENA_BYTES:
+                            break
+                        continue
+                    codec = CODEC_SNAPPY
                 if small is not None:
                     collected.append(small)
                     size = len(small)
@@ -232,7 +257,15 @@ class PayloadReader:
         `codecs` contains all codec ids. The last four bytes of gzip data contain the size of the result. It can be
         wrong if other bytes follow the data.
         """
-        from ..codecs import GZIP_MAGIC, SMALL_GZIP, SMALL_GZIP_BUFFER, SMALL_GZIP_RESULT
+        from ..codecs import (
+            GZIP_FLAGS_AT,
+            GZIP_MAGIC,
+            GZIP_RESERVED_FLAGS,
+            SMALL_GZIP,
+            SMALL_GZIP_BUFFER,
+            SMALL_GZIP_RESULT,
+            lacks_header,
+        )
 
         data = np.frombuffer(view_of(buffer), np.uint8)
         rows = _small_payloads(CODEC_GZIP, codecs, table, SMALL_GZIP, len(data))
@@ -246,8 +279,51 @@ class PayloadReader:
         # If the last four bytes are no possible size, the data is corrupted or has other bytes after it.
         chosen = (stated <= SMALL_GZIP_BUFFER) | (stated > SMALL_GZIP_RESULT)
         chosen[several[:n]] = False
+        # isal accepts data with reserved flags, as Kafka's Java client does.
+        flags = data[starts + GZIP_FLAGS_AT]
+        chosen &= (flags & GZIP_RESERVED_FLAGS == 0) | lacks_header(CODEC_GZIP, _first_bytes(data, starts))
         found: IntArray = rows[chosen]
         return found
+
+
+class _SnappyRuns:
+    """Decompresses consecutive payloads of small snappy data together.
+
+    Attributes
+    ----------
+    rows : array of int64
+        The indexes of the payloads in the table.
+    """
+
+    def __init__(self, buffer: Buffer, table: BatchTable, rows: IntArray) -> None:
+        self.rows = rows
+        self._buffer = buffer
+        self._positions, self._lengths = table["payload_position"][rows], table["payload_size"][rows]
+        self._ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, len(rows))
+        """Index after the last payload of each run."""
+
+    def decompress(self, row: int, limit: int, arena: Arena) -> list[int]:
+        """Decompress the payload with index `row` and the payloads after it. Return the size of each result in bytes.
+
+        The list ends before a payload that cannot be decompressed, or whose result does not fit into the
+        arena.
+        """
+        i = int(np.searchsorted(self.rows, row))
+        end = int(self._ends[np.searchsorted(self._ends, i, "right")])
+        sizes = np.empty(end - i, np.int64)
+        positions, lengths, room = self._positions[i:end], self._lengths[i:end], arena.room(ARENA_BYTES)
+        n, filled = core.decompress_snappy(
+            self._buffer, positions, lengths, end - i, min(limit, MAX_OFFSET), room, sizes
+        )
+        arena.filled += filled
+        found: list[int] = sizes[:n].tolist()
+        return found
+
+
+def _first_bytes(data: npt.NDArray[np.uint8], positions: IntArray) -> npt.NDArray[np.uint32]:
+    """Return the four bytes at each position as a little-endian number."""
+    found: npt.NDArray[np.uint32] = data[positions[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
+    return found
 
 
 def _small_payloads(codec: int, codecs: IntArray, table: BatchTable, largest: int, end: int) -> IntArray:

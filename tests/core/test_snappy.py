@@ -1,4 +1,4 @@
-"""Compare `check_snappy` with the library that decompresses snappy data."""
+"""Compare `check_snappy` and `decompress_snappy` with the library that decompresses snappy data."""
 
 from __future__ import annotations
 
@@ -87,6 +87,27 @@ def faults_of(core: ModuleType, payloads: list[bytes], limit: int = LIMIT) -> li
     return found
 
 
+def results_of(
+    core: ModuleType, payloads: list[bytes], limit: int = LIMIT, room: int = 2 * LIMIT
+) -> tuple[list[bytes], int]:
+    """Decompress payloads that have other bytes between them. Return the results, and the number of filled bytes."""
+    lengths = np.array([len(payload) for payload in payloads], np.int32)
+    positions = np.cumsum(lengths + 1, dtype=np.int64) - lengths
+    sizes, out = np.zeros(len(payloads), np.int64), np.full(room + 1, 0xEE, np.uint8)
+    data = b"".join(b"?" + payload for payload in payloads)
+    done, filled = core.decompress_snappy(data, positions, lengths, len(payloads), limit, out[:room], sizes)
+    ends = np.cumsum(sizes[:done]).tolist()
+    assert filled == (ends[-1] if ends else 0)
+    assert out[-1] == 0xEE
+    return [out[end - size : end].tobytes() for end, size in zip(ends, sizes.tolist(), strict=False)], done
+
+
+def decompressed(payload: bytes) -> bytes:
+    arena = Arena(16)
+    Decompressor(LIMIT).decompress(SNAPPY, payload, arena)
+    return bytes(arena.view[: arena.filled])
+
+
 def error_of(payload: bytes, limit: int = LIMIT) -> KafkaFormatError | None:
     """Return the error of the decompressor."""
     try:
@@ -107,6 +128,40 @@ def test_check_snappy_finds_each_kind_of_fault(core: ModuleType, fault: int, pay
     error, expected = error_of(payload, limit), snappy_error(fault, limit)
     assert error is not None
     assert (type(error), error.message) == (type(expected), expected.message)
+
+
+def test_decompress_snappy_supports_all_kinds_of_elements(core: ModuleType) -> None:
+    found, done = results_of(core, VALID)
+    assert done == len(VALID)
+    expected = [b"", b"a", *[b"abcde"] * 5, b"a" * 5, b"a" * 12, b"a" * 65, b"a" * 65, b"a", *[b""] * 4, b"ab"]
+    assert found == expected
+
+
+@pytest.mark.parametrize(("fault", "payload"), INVALID, ids=[f"{fault}-{data[:24].hex()}" for fault, data in INVALID])
+def test_decompress_snappy_stops_before_each_kind_of_fault(core: ModuleType, fault: int, payload: bytes) -> None:
+    limit = 600_000 if fault == FAULT_SNAPPY_LIMIT else LIMIT
+    assert results_of(core, [b"\x01\x00a", payload, b"\x01\x00b"], limit) == ([b"a"], 1)
+
+
+def test_decompress_snappy_stops_before_a_result_that_does_not_fit(core: ModuleType) -> None:
+    payloads = [xerial(b"0123456789", block=4), xerial(b"abc"), b"\0", xerial(b"d")]
+    whole = [b"0123456789", b"abc", b"", b"d"]
+    for room, count in ((0, 0), (9, 0), (10, 1), (12, 1), (13, 3), (14, 4)):
+        assert results_of(core, payloads, room=room) == (whole[:count], count)
+    assert results_of(core, payloads, 9) == ([], 0)
+    assert results_of(core, payloads[1:], 2) == ([], 0)
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3, 7, 60])
+@pytest.mark.parametrize("size", [1, 4, 59, 64])
+def test_decompress_snappy_copies_overlapping_output(core: ModuleType, offset: int, size: int) -> None:
+    start = bytes(range(60))
+    payload = bytes([60 + size, 0xEC]) + start + bytes([(size - 1) << 2 | 2, offset, 0])
+    expected = bytearray(start)
+    for _ in range(size):
+        expected.append(expected[-offset])
+    assert results_of(core, [payload]) == ([bytes(expected)], 1)
+    assert decompressed(payload) == expected
 
 
 def test_check_snappy_limits_the_total_size_of_all_blocks(core: ModuleType) -> None:
@@ -134,13 +189,17 @@ def mutated(chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_check_snappy_agrees_with_the_decompressor(core: ModuleType, seed: int) -> None:
+def test_both_functions_agree_with_the_decompressor(core: ModuleType, seed: int) -> None:
     chance = random.Random(seed)
     limit, payloads = chance.choice((1, 300, LIMIT)), [mutated(chance) for _ in range(100)]
     accepted = 0
     for payload, fault in zip(payloads, faults_of(core, payloads, limit), strict=True):
         error = error_of(payload, limit)
         accepted += error is None
+        found, done = results_of(core, [payload], limit)
+        assert done == (fault == 0)
+        if error is None:
+            assert found == [decompressed(payload)]
         if fault:
             assert isinstance(error, type(snappy_error(fault, limit))), payload
         elif error is not None:
@@ -150,10 +209,14 @@ def test_check_snappy_agrees_with_the_decompressor(core: ModuleType, seed: int) 
 
 
 @pytest.mark.parametrize("span", [(-1, 1), (0, -1), (11, 0), (10, 1), (2**63 - 1, 1)], ids=str)
-def test_check_snappy_rejects_spans_outside_the_buffer(core: ModuleType, span: tuple[int, int]) -> None:
+def test_spans_outside_the_buffer_are_rejected(core: ModuleType, span: tuple[int, int]) -> None:
     positions, lengths = np.array([0, span[0]]), np.array([1, span[1]], np.int32)
     with pytest.raises(ValueError, match="span 1 is outside the buffer"):
         core.check_snappy(b"0123456789", positions, lengths, 2, LIMIT, np.zeros(2, np.int8))
+    with pytest.raises(ValueError, match=r"span \d is outside the buffer"):
+        core.decompress_snappy(
+            b"\0" + bytes(9), positions, lengths, 2, LIMIT, np.zeros(9, np.uint8), np.zeros(2, np.int64)
+        )
 
 
 def test_check_snappy_checks_its_arguments(core: ModuleType) -> None:
@@ -163,3 +226,15 @@ def test_check_snappy_checks_its_arguments(core: ModuleType) -> None:
     for count, limit in ((-1, LIMIT), (2, -1)):
         with pytest.raises(ValueError, match="must be between 0"):
             core.check_snappy(b"\0", *spans, count, limit, np.zeros(2, np.int8))
+
+
+def test_decompress_snappy_checks_its_arguments(core: ModuleType) -> None:
+    spans, out = (np.zeros(2, np.int64), np.ones(2, np.int32)), np.zeros(9, np.uint8)
+    with pytest.raises(ValueError, match="at least"):
+        core.decompress_snappy(b"\0", *spans, 2, LIMIT, out, np.zeros(1, np.int64))
+    for count, limit in ((-1, LIMIT), (2, -1)):
+        with pytest.raises(ValueError, match="must be between 0"):
+            core.decompress_snappy(b"\0", *spans, count, limit, out, np.zeros(2, np.int64))
+    out.flags.writeable = False
+    with pytest.raises((TypeError, ValueError, BufferError)):
+        core.decompress_snappy(b"\0", *spans, 2, LIMIT, out, np.zeros(2, np.int64))

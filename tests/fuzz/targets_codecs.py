@@ -59,12 +59,12 @@ def snappy_case(chance: Random) -> Case:
         if chance.random() < 0.5:
             packed = packed[20:]  # the first raw block
         blobs[name] = mutate(chance, packed) if chance.random() < 0.8 else packed
-    return Case({"limit": chance.choice((0, 1, 100, 1 << 20))}, blobs)
+    return Case({"limit": chance.choice((0, 1, 100, 1 << 20)), "room": chance.choice((0, 70, 900, 1 << 20))}, blobs)
 
 
 @target("check-snappy", snappy_case, quick=200)
 def check_snappy(case: Case) -> list[int]:
-    """Check that no snappy payload with a fault can be decompressed."""
+    """Check that no snappy payload with a fault can be decompressed, and that the results are those of the library."""
     payloads, limit = list(case.blobs.values()), case.params["limit"]
     lengths = np.array([len(payload) for payload in payloads], np.int32)
     positions, faults = np.cumsum(lengths, dtype=np.int64) - lengths, np.full(len(payloads), -1, np.int8)
@@ -72,5 +72,15 @@ def check_snappy(case: Case) -> list[int]:
     for payload, fault in zip(payloads, faults.tolist(), strict=True):
         result = attempt(Decompressor(max(limit, 1)).decompress, 2, memoryview(payload), Arena(64))
         check(fault == 0 or isinstance(result, Failed) or limit == 0, f"fault {fault} in data of {result} bytes")
-    found: list[int] = faults.tolist()
-    return found
+    sizes, out = np.zeros(len(payloads), np.int64), np.zeros(case.params["room"], np.uint8)
+    done, filled = _backend.core.decompress_snappy(
+        b"".join(payloads), positions, lengths, len(payloads), limit, out, sizes
+    )
+    check(filled == sizes[:done].sum(), f"{filled} bytes were filled with {done} results")
+    end = 0
+    for payload, size in zip(payloads, sizes[:done].tolist(), strict=False):
+        arena = Arena(64)
+        if limit and not isinstance(attempt(Decompressor(limit).decompress, 2, memoryview(payload), arena), Failed):
+            check(out[end : end + size].tobytes() == arena.view[: arena.filled], "the results differ")
+        end += size
+    return [*faults.tolist(), done, *sizes[:done].tolist()]
