@@ -1,13 +1,12 @@
 """Measure how fast damaged segments are verified, read and salvaged.
 
-Each kind of damage is measured with batches of 108, 300 and 1024 bytes, and with segments of three
-sizes. Some kinds contain the transactions of five producers, with markers. Another benchmark
+Each kind of damage of `damaged_logs.py` is measured with segments of two sizes. Another benchmark
 measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or damaged. A third benchmark
 measures segments of 16 KiB that have indexes and producer snapshots. Its partitions have either no
 producer ids or five transactional producers. For comparison, it measures a loop that only reads the
 files of the source and creates the files of the copy. The figures show whether the time is
 proportional to the size. The goal is 50 MB/s on one core for each kind of damage. `-s` prints the
-figures.
+figures as rows of a table.
 
 If `/dev/shm` exists, salvage writes to it, so the copies are in memory. On ext4, creating a file takes
 up to ten times as long if many files were deleted in the last minutes, because ext4 does not use
@@ -20,16 +19,15 @@ import itertools
 import os
 import random
 import shutil
-import struct
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
+from damaged_logs import FILES, corrupted, valid
 
 import kafkafmt
 from kafkafmt.log import LogDirectory, PartitionLog, discover
@@ -37,87 +35,17 @@ from kafkafmt.log.auditing.verify import verify_partition
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from building import ABORT, COMMIT, TRANSACTIONAL, control_batch, mutate, simple_batch
+from building import mutate
 
 MB = 1_000_000
-SIZES = (1 * MB, 8 * MB, 32 * MB)
-BATCH_BYTES = (108, 300, 1024)
+SIZES = (2 * MB, 16 * MB)
 SEGMENTS = (500, 2000, 8000)
 SEGMENT_BATCHES = 16
 SEGMENT_BYTES = 16384
-VALUES = {size: [random.Random(i).randbytes(size - 71) for i in range(16)] for size in BATCH_BYTES}
+QUESTIONS = ("verify", "read", "read_committed", "salvage")
 
-
-def valid(i: int, size: int) -> bytes:
-    return simple_batch([VALUES[size][i % 16]], i)
-
-
-def corrupted(i: int, size: int) -> bytes:
-    return mutate(valid(i, size), 66, b"\xff\xfe\xfd")
-
-
-def with_wrong_length(batch: bytes) -> bytes:
-    return mutate(batch, 8, struct.pack(">i", 2 * len(batch) - 9))
-
-
-def without_length(i: int, size: int) -> bytes:
-    return with_wrong_length(corrupted(i, size))
-
-
-def separated(i: int, size: int) -> bytes:
-    """Return a valid batch and one to 20 bytes after it, so that the next batch does not follow directly."""
-    value = VALUES[size][i % 16]
-    return simple_batch([value[20:]], i) + value[: 1 + i % 20]
-
-
-def in_damaged_value(i: int, size: int) -> bytes:
-    """Return a batch with a wrong length and a wrong CRC, whose value is a valid batch."""
-    batch = simple_batch([valid(i, size)], i)
-    return with_wrong_length(mutate(batch, 21, b"\xff"))
-
-
-def transactional(i: int, size: int) -> bytes:
-    """Return a batch of one of five producers. The last 5 of each 50 batches are markers. A third of them abort."""
-    if i % 50 >= 45:
-        kind = COMMIT if i // 50 % 3 else ABORT
-        return control_batch(kind, base_offset=i, producer_id=i % 5, producer_epoch=0)
-    fields = {"flags": TRANSACTIONAL, "producer_id": i % 5, "producer_epoch": 0, "base_sequence": i}
-    return simple_batch([VALUES[size][i % 16]], i, **fields)
-
-
-def corrupted_transactional(i: int, size: int) -> bytes:
-    return mutate(transactional(i, size), 66, b"\xff\xfe\xfd")
-
-
-def fake_header(i: int, count: int) -> bytes:
-    """Return a header of format 2 with a length that ends at the end of the file."""
-    return struct.pack(">qiibIhiqqqhii", i, (count - i) * 61 - 12, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
-
-
-KINDS: dict[str, Callable[[int, int], bytes]] = {
-    "no damage": valid,
-    "every batch": corrupted,
-    "two of three batches": lambda i, size: corrupted(i, size) if i % 3 else valid(i, size),
-    "two of three, lengths too": lambda i, size: without_length(i, size) if i % 3 else valid(i, size),
-    "neighbour pairs": lambda i, size: corrupted(i, size) if i % 64 < 2 else valid(i, size),
-    "zeroed sectors": lambda i, size: bytes(size) if i % 64 == 1 else valid(i, size),
-    "bytes between batches": separated,
-    "batches in damaged values": in_damaged_value,
-    "zigzag offsets": lambda i, size: valid(i ^ 1, size),
-    "transactions, no damage": transactional,
-    "transactions, every batch": corrupted_transactional,
-    "transactions, two of three batches": lambda i, size: (
-        corrupted_transactional(i, size) if i % 3 else transactional(i, size)
-    ),
-    "transactions, neighbour pairs": lambda i, size: (
-        corrupted_transactional(i, size) if i % 64 < 2 else transactional(i, size)
-    ),
-}
-"""For each kind of damage, a function that returns the batch with a given index and size."""
-WHOLE_FILES: dict[str, Callable[[int], bytes]] = {
-    "headers up to the end": lambda size: b"".join(fake_header(i, size // 61) for i in range(size // 61)),
-    "random bytes": lambda size: random.Random(size).randbytes(size),
-}
+Speeds = tuple[float, ...]
+"""The speed of each of QUESTIONS, in MB/s."""
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -129,8 +57,8 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
     return best
 
 
-def measure(folder: Path, size: int, repeats: int = 3) -> tuple[float, float, float]:
-    """Return the speed at which a partition is verified, read and salvaged, in MB/s."""
+def measure(folder: Path, size: int, repeats: int = 3) -> Speeds:
+    """Return the speeds for a partition. `size` is the total size of its segments, in bytes."""
     directory = discover([folder]).partitions[0]
     memory = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="kafkafmt-", dir=memory if memory.is_dir() else None))
@@ -142,32 +70,23 @@ def measure(folder: Path, size: int, repeats: int = 3) -> tuple[float, float, fl
     def read() -> int:
         return sum(c.columns.rows for c in PartitionLog(directory).chunks(on_damage=lambda _: None))
 
+    def read_committed() -> object:
+        partition = kafkafmt.open(folder.parent)["t", 0]
+        return partition.to_arrow(isolation="read_committed", on_error="skip")
+
     def salvage() -> None:
-        kafkafmt.salvage(folder, root / str(next(numbers)))
+        kafkafmt.salvage(folder, root / str(next(numbers)), threads=1)
 
     try:
-        v, r, s = (size / MB / seconds(work, repeats) for work in (verify, read, salvage))
+        return tuple(size / MB / seconds(work, repeats) for work in (verify, read, read_committed, salvage))
     finally:
         shutil.rmtree(root)
-    return v, r, s
 
 
-def show(benchmark: pytest.FixtureRequest, name: str, figures: dict[str, tuple[float, float, float]]) -> None:
-    shown = ", ".join(f"{at}: {v:.0f} {r:.0f} {s:.0f}" for at, (v, r, s) in figures.items())
-    print(f"\n{name:40} MB/s verified, read, salvaged, at {shown}")
-    benchmark.extra_info["MB/s"] = figures  # type: ignore[attr-defined]
-
-
-def file_of(kind: str, batch: int, size: int) -> bytes:
-    """Return about `size` bytes of a segment with one kind of damage and one batch size."""
-    return b"".join(KINDS[kind](i, batch) for i in range(size // batch))
-
-
-FILES: dict[str, Callable[[int], bytes]] = {
-    **{f"{kind}, {batch} bytes": partial(file_of, kind, batch) for kind in KINDS for batch in BATCH_BYTES},
-    **WHOLE_FILES,
-}
-"""For each benchmark, a function that returns the content of a file of about a given size."""
+def show(benchmark: pytest.FixtureRequest, name: str, figures: dict[str, Speeds]) -> None:
+    for at, speeds in figures.items():
+        print(f"\n| {name} | {at} | {' | '.join(f'{speed:.0f}' for speed in speeds)} |", end="")
+    benchmark.extra_info["MB/s"] = {at: dict(zip(QUESTIONS, speeds, strict=True)) for at, speeds in figures.items()}  # type: ignore[attr-defined]
 
 
 @pytest.mark.benchmark(group="damage")
@@ -194,7 +113,7 @@ def test_many_small_segments(benchmark: pytest.FixtureRequest, tmp_path: Path, d
         for first in range(written * SEGMENT_BATCHES, count * SEGMENT_BATCHES, SEGMENT_BATCHES):
             batches = [valid(i, 1024) for i in range(first, first + SEGMENT_BATCHES)]
             if damaged:
-                batches[5] = corrupted(first + 5, 1024)
+                batches[5] = corrupted(batches[5])
             size += (folder / f"{first:020}.log").write_bytes(b"".join(batches))
         written = count
         figures[f"{count} segments"] = measure(folder, size)
