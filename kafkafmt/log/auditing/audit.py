@@ -7,7 +7,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...types import BatchSummary, BatchTable, Buffer, last_offsets
+from ...types import BatchSummary, BatchTable, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import (
     HIGH_WATERMARKS,
@@ -19,7 +19,7 @@ from ..format.checkpoints import (
     read_partition_metadata,
 )
 from ..format.names import base_offset_of
-from ..format.producers import Marker, marker_reader, read_markers
+from ..format.producers import Marker
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Finding
 from ..reading.partition import PartitionLog
@@ -60,7 +60,6 @@ class PartitionAudit:
         self._states = StateAudit(log.segments, self._names, epochs, log.snapshots) if whole else None
         if self._states and log.directory.cleaned:
             self._states.incomplete()
-        self._reader = marker_reader(log.max_batch_bytes)
         self._indexes: IndexAudit | None = None
         self._expected: int | None = None
 
@@ -98,10 +97,6 @@ class PartitionAudit:
             self._states.take_back()
         if self._indexes:
             self._indexes.begin()
-
-    def add_part(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
-        """Add batches like `add`, and read the transaction markers in `buffer`, which contains the batches."""
-        self.add(segment, position, table, core.summarize_batches(table), read_markers(self._reader, buffer, table))
 
     def add(
         self, segment: SegmentFile, position: int, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]

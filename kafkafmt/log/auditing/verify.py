@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -22,7 +21,7 @@ from ..reading.models import Damage, Finding
 from ..reading.offset_interval import OffsetInterval
 from ..reading.part import Part
 from ..reading.partition import PartitionLog
-from ..reading.partition_dir import PartitionDir, SegmentFile
+from ..reading.partition_dir import PartitionDir
 from ..reading.parts import UNKNOWN_COUNT, RunColumns
 from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
@@ -165,16 +164,18 @@ def verify_partition(
                 records += first_pass.records
             elif audit is not None and low <= plan.first_offset:
                 audited = True
-                see = partial(_add_to_audit, audit, segment)
-                records += _count_records(log, plan, low, deep, first_pass, see)
+                records += _count_records(log, plan, low, deep, first_pass, first_pass.add_again)
             else:
                 records += _count_records(log, plan, low, deep, first_pass)
         damaged.append((segment.name, by_position([plan.damaged, *deep.found.parts])))
         if audit:
-            if not complete and not audited and plan.first_offset is not None:
-                end = plan.next_offset or 0
-                for part in log.parts(plan.first_offset, end, lambda _: None, grouped=True):
-                    _add_to_audit(audit, segment, part)
+            if not complete:
+                again = deep
+                if not audited and plan.first_offset is not None:
+                    again = BatchDamage()
+                    for part in log.parts(plan.first_offset, plan.next_offset or 0, again, grouped=True):
+                        first_pass.add_again(part)
+                first_pass.end_again(plan, again.changed)
             audit.close(plan)
             findings.append(first_pass.times.findings())
         if progress is not None:
@@ -235,10 +236,6 @@ def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Dam
             reader = RecordReader(("offset",), first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
             records += sum(c.columns.rows for c in reader.read(batch, table, lambda _, __: None))
     return report.with_damage(spans, records)
-
-
-def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> None:
-    audit.add_part(segment, part.position, part.buffer, part.table)
 
 
 def _count_records(

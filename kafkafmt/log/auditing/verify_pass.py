@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
@@ -18,6 +19,7 @@ from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer
 from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.events import Events
 from ..reading.known_wrappers import KnownWrappers, wrappers_of
+from ..reading.part import Part
 from ..reading.part_builder import TABLE_ROWS
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -202,7 +204,8 @@ class VerifyPass:
         """Return whether a reader of the segment gets exactly the batches that were passed to `see`, in the same order.
 
         If so, add the batches and the damage of the segment to the transactions. Otherwise, discard
-        all data that `see` has collected for the segment.
+        all data that `see` has collected for the segment. Then read the segment again with
+        `add_again` and `end_again`, unless the check is shallow.
         """
         runs = RunColumns.of(plan.extents)
         positions = runs.position.tolist()
@@ -214,11 +217,35 @@ class VerifyPass:
             if plan.next_offset is not None:
                 self._before = plan.next_offset
             return True
-        self._walk = None
         if self.audit is not None:
             self.audit.take_back()
         self.times = TimestampAudit(self.log, self._segment.name)
+        if self.audit is None or self._flushed:
+            self._walk = None
+        elif self._walk is not None:
+            self._walk.begin(Events(plan, 0, NO_END))
         return False
+
+    def add_again(self, part: Part) -> None:
+        """Process batches of a segment for which `is_complete` has returned False. Add them in offset order."""
+        assert self.audit is not None
+        table, name = part.table, self._segment.name
+        if part.plan.segment.name != name:
+            return
+        found, markers = core.summarize_batches(table), read_markers(self._markers, part.buffer, table)
+        self.audit.add(self._segment, part.position, table, found, markers)
+        self._check_gap(found.first)
+        if self._walk is not None:
+            self._walk.add_rows(table, found, markers, name)
+
+    def end_again(self, plan: SegmentPlan, changed: bool) -> None:
+        """End a segment for which `is_complete` has returned False. `changed` is True if the file has changed since."""
+        if changed:
+            self._walk = None
+        if self._walk is not None:
+            self._walk.end(self._segment.name)
+        if plan.next_offset is not None:
+            self._before = plan.next_offset
 
     def _walk_around_damage(self, plan: SegmentPlan) -> None:
         """Add the batches and the damage of the segment to the transactions, in offset order.

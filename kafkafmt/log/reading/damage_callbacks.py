@@ -18,10 +18,16 @@ class BatchDamage:
     A segment plan does not list damaged records in batches with a matching CRC. It also does not
     list damage that occurred after the plan was created. Pass a `BatchDamage` object as `on_damage`
     if the damage in the plans is reported separately.
+
+    Attributes
+    ----------
+    changed : bool
+        Whether some of the damage occurred after the plan was created.
     """
 
     def __init__(self) -> None:
         self._parts: list[Sequence[Damage]] = []
+        self.changed: bool = False
 
     @property
     def found(self) -> Joined[Damage]:
@@ -29,11 +35,12 @@ class BatchDamage:
         return Joined(self._parts)
 
     def __call__(self, damage: Damage) -> None:
-        """Add a description of damage to `found`."""
+        """Add a description of damage that occurred after the plan was created."""
         self._parts.append((damage,))
+        self.changed = True
 
     def add(self, damaged: Sequence[Damage]) -> None:
-        """Add several descriptions of damage to `found`."""
+        """Add descriptions of batches whose records are damaged."""
         self._parts.append(damaged)
 
 

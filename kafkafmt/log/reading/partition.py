@@ -397,7 +397,7 @@ class PartitionLog(PlannedLog):
         for part in self.parts(low, interval.damage_high, on_damage, grouped=True):
             table = part.table
             if not interval.control and core.summarize_batches(table).attributes & CONTROL_BIT:
-                table = table[(table["attributes"] & CONTROL_BIT) == 0]
+                table = table.compress((table["attributes"] & CONTROL_BIT) == 0)  # faster than table[mask]
             if transactions is not None:
                 table = transactions.committed(table)
             if select is not None:

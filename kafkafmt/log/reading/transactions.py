@@ -229,7 +229,7 @@ class Transactions:
             firsts, lasts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
             at = np.searchsorted(firsts, base, "right") - 1
             keep[rows] = (at < 0) | (base > lasts[at])
-        return table if keep.all() else table[keep]
+        return table if keep.all() else table.compress(keep)
 
 
 def _between(spans: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:

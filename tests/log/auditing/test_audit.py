@@ -9,16 +9,19 @@ import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
 from golden_cases import CASES, LEGACY, Case, case
 from reports import verify_partition
+from transactional_logs import damage, write_transactions
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.format.checkpoints import leader_epochs_text, read_leader_epochs
 from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
 from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from kafkafmt.records import iter_tables
 
 Found = list[tuple[str, str]]
 
@@ -221,6 +224,49 @@ def test_valid_log_is_read_once(tx: Path, shallow: bool) -> None:
         == PartitionLog(log.directory).transactions.last_stable_offset
         < report["next_offset"]
     )
+
+
+def with_wrong_offsets(path: Path, chance: Random, share: float) -> None:
+    """Change the base offsets of some batches in a segment. The CRC of a batch does not cover its base offset."""
+    data = bytearray(path.read_bytes())
+    for row in next(iter_tables(bytes(data))).copy() if data else ():
+        if chance.random() < share:
+            struct.pack_into(">q", data, int(row["position"]), max(int(row["base_offset"]) + chance.randint(-9, 9), 0))
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_transactions_are_found_while_segments_with_wrong_offsets_are_audited(tmp_path: Path, seed: int) -> None:
+    """Some logs also have damage or missing files, or a log start offset inside the first segment."""
+    chance = Random(seed)
+    folder = write_transactions(tmp_path, chance)
+    for path in sorted(folder.glob("*.log")):
+        with_wrong_offsets(path, chance, chance.choice((0, 0.02, 0.2)))
+    for _ in range(seed % 3):
+        damage(folder, chance)
+    if seed % 4 == 1:
+        (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\n{folder.name.replace('-', ' ')} 3\n")
+    log = PartitionLog(discover([tmp_path]).partitions[0])
+    report = verify_partition(log)
+    expected = PartitionLog(log.directory).transactions
+    assert log.transactions == expected
+    assert report["last_stable_offset"] == expected.last_stable_offset
+
+
+def test_segment_with_wrong_offsets_is_read_once_after_it_was_planned(tmp_path: Path) -> None:
+    """The records, the indexes and the transactions are checked while the batches are read in offset order."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    path = folder / f"{0:020}.log"
+    batches = [
+        batch([record(0, value=b"v" * 40)], base_offset=i, flags=TRANSACTIONAL, producer_id=1, producer_epoch=0)
+        for i in range(2000)
+    ]
+    path.write_bytes(b"".join(batches))
+    with_wrong_offsets(path, Random(1), 0.2)
+    log = PartitionLog(discover([folder]).partitions[0])
+    assert verify_partition(log)["damaged"]
+    assert log.bytes_read <= 2.1 * path.stat().st_size
 
 
 def test_segment_that_is_read_again_is_audited_from_a_clean_state(tmp_path: Path) -> None:
