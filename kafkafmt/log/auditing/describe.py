@@ -205,7 +205,7 @@ def describe(
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
     chosen = run.choose(run.find(paths, replicas), topics, partitions, every_state=True)
-    run.begin(sum(s.size for d in chosen for s in d.segments))
+    run.begin(s.size for d in chosen for s in d.segments)
     rows = []
     for directory in chosen:
         with run.reading(directory):

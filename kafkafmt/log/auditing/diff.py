@@ -117,7 +117,7 @@ def diff(
     if len(found) < 2:
         raise ValueError(f"at least two copies are needed for a comparison, not {len(found)}")
     copies = _copies(found, globs_of(topics), numbers_of(partitions), run)
-    run.begin(sum(s.size for same in copies.values() for _, d in same for s in d.segments))
+    run.begin(s.size for same in copies.values() for _, d in same for s in d.segments)
     names = [name for name, _ in found]
 
     def compare(key: tuple[str, int]) -> PartitionDiff | None:

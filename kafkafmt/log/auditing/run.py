@@ -101,9 +101,13 @@ class Run:
         self._stopped = Event()
         self._callback_error: Exception | None = None
 
-    def begin(self, total: int) -> None:
-        """Set the total number of bytes to process, and report a progress of 0 bytes."""
-        self._total = total
+    def begin(self, sizes: Iterable[int]) -> None:
+        """Set the sizes of the files to process, in bytes, and report a progress of 0 bytes.
+
+        If no progress is reported, `sizes` is not read, because each size can take a system call.
+        """
+        if self._progress is not None:
+            self._total = sum(sizes)
         self.advance(0)
 
     def advance(self, n: int) -> None:

@@ -256,7 +256,6 @@ def salvage(
     target = output_directory(output, chosen)
     logs = list(opened_logs(chosen, limits, run))
     note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
-    total = 2 * sum(s.size for log in logs for s in log.segments)
     filled = Output(target, files.narrowed(0o777, *roots))
 
     def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, Sequence[OpenTransaction]] | None:
@@ -275,7 +274,7 @@ def salvage(
 
     merged: list[Merged] = []
     with filled.opened():
-        run.begin(total)
+        run.begin(2 * s.size for log in logs for s in log.segments)  # each file is verified and then copied
         if merging:
             bounds.add(filled.work)
             (filled.work / MERGED).mkdir(0o700)

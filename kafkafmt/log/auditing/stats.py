@@ -104,7 +104,7 @@ def stats(
     top = arguments.integer("top", top, 0)
     run = Run(progress, on_message)
     chosen = run.choose(run.find(paths, replicas), topics, partitions)
-    run.begin(sum(s.size for d in chosen for s in d.segments))
+    run.begin(s.size for d in chosen for s in d.segments)
     collected = _Topics(chosen, deep, top)
 
     def read(directory: PartitionDir) -> tuple[PartitionDir, PartitionStats, int] | None:

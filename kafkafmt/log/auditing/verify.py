@@ -110,7 +110,7 @@ def verify(
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
     chosen = run.choose(run.find(paths, replicas), topics, partitions)
-    run.begin(sum(s.size for d in chosen for s in d.segments))
+    run.begin(s.size for d in chosen for s in d.segments)
 
     def check(directory: PartitionDir) -> PartitionReport | None:
         with run.reading(directory):

@@ -239,7 +239,7 @@ def restore(
             return restored
 
         try:
-            run.begin(2 * sum(s.size for log in logs for s in log.segments))
+            run.begin(2 * s.size for log in logs for s in log.segments)
             with full_disk_named(place):
                 done = run.map(copy, list(zip(logs, targets, staged, strict=True)), threads, wait=True)
             made = [_report(target, restored) for target, restored in zip(targets, done, strict=True)]

@@ -266,7 +266,7 @@ def rewrite(
         return None
 
     with filled.opened():
-        run.begin(2 * sum(s.size for log in logs for s in log.segments))
+        run.begin(2 * s.size for log in logs for s in log.segments)
         copied = run.map(copy, logs, threads, wait=True)
         messages = finish_directory(filled.work, [made for made, _, _ in copied], roots, bounds)
         filled.publish([made for made, _, _ in copied])

@@ -15,6 +15,7 @@ from command import inside
 from golden_cases import case
 
 import kafkafmt
+from kafkafmt.log.format import file_view
 from kafkafmt.log.format.file_view import FileView
 
 SEGMENT = f"{0:020}.log"
@@ -95,6 +96,22 @@ def test_findings_fail_only_if_strict(tmp_path: Path) -> None:
     assert (report.ok, report.exit_code) == (True, 0)
     strict = kafkafmt.verify(tmp_path, strict=True)
     assert (strict.ok, strict.exit_code, strict.partitions) == (False, 1, report.partitions)
+
+
+def test_sizes_of_segments_are_read_only_for_progress(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of a compressed segment is its size after decompression."""
+    read: list[str] = []
+    content_size = file_view.content_size
+
+    def counting(path: str) -> int | None:
+        read.append(path)
+        return content_size(path)
+
+    monkeypatch.setattr(file_view, "content_size", counting)
+    kafkafmt.verify(logs)
+    assert not read
+    kafkafmt.verify(logs, progress=lambda done, total: None)
+    assert len(read) == 3
 
 
 @pytest.mark.parametrize("function", [kafkafmt.verify, kafkafmt.describe])
