@@ -6,7 +6,7 @@ from ..constants import NO_END
 from ..errors import KafkaFormatError
 from ..log import PartitionLog
 from ..log.format import file_view, files
-from ..log.format.names import file_name, snapshot_offset_of
+from ..log.format.names import file_name, offsets_in
 from ..log.format.producers import Producers, marker_reader, read_markers
 from ..log.format.snapshots import ProducerEntry, entries_of, states_in
 
@@ -31,7 +31,7 @@ def _latest_snapshot(log: PartitionLog, end: int) -> tuple[int, Producers]:
     If no snapshot can be read, the offset is 0, and there are no producers.
     """
     folder = log.directory.path
-    offsets = {o for name in files.list_directory(folder)[1] if (o := snapshot_offset_of(name)) is not None}
+    offsets = offsets_in(files.list_directory(folder)[1], ".snapshot").keys()
     bases = {s.base_offset for s in log.segments if s.base_offset is not None and s.base_offset <= end}
     for offset in sorted(offsets & bases, reverse=True):
         try:

@@ -18,7 +18,7 @@ from ..format.checkpoints import (
     read_leader_epochs,
     read_partition_metadata,
 )
-from ..format.names import base_offset_of
+from ..format.names import offsets_in
 from ..format.producers import Marker
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Finding
@@ -55,7 +55,7 @@ class PartitionAudit:
         self._listed = set(self._names)
         self._found: list[Finding] = []
         epochs = self._read_epochs()
-        bases = sorted(b for n in self._names if (b := base_offset_of(n)) is not None)
+        bases = sorted(offsets_in(self._names, ".log"))
         whole = bool(bases) and [s.base_offset for s in log.segments] == bases
         self._states = StateAudit(log.segments, self._names, epochs, log.snapshots) if whole else None
         if self._states and log.directory.cleaned:

@@ -24,7 +24,7 @@ from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS
 from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
 from ..format.leader_epochs import Epochs
-from ..format.names import file_name, snapshot_offset_of
+from ..format.names import file_name, offsets_in
 from ..format.producers import Aborted, Marker, Producers
 from ..format.snapshots import STATE_BYTES, ProducerEntry
 from ..reading.models import Finding
@@ -65,7 +65,7 @@ class StateAudit:
         self._start = segments[0].base_offset or 0
         self._folder = segments[0].path.parent
         self._files = snapshots
-        self._snapshots = {offset: n for n in names if (offset := snapshot_offset_of(n)) is not None}
+        self._snapshots = offsets_in(names, ".snapshot")
         self._producers = Producers(self._load(self._start) or b"")
         self._isolation = IsolationAudit()
         self._pending = deque(offset for offset in sorted(self._snapshots) if offset > self._start)

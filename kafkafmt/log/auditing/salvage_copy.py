@@ -231,7 +231,7 @@ class PartitionCopy:
         base = source.base_offset
         if base is None:
             base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
-        highest = max([self.log.plan(source).next_offset or base, *(m.offset for m in markers)])
+        highest = max(self.log.plan(source).next_offset or base, markers[-1].offset if markers else base)
         mode, times = files.mode_and_times(source.place, view.status)
         for content in divide(walker, spans, markers, base, highest, self.spans):
             name = file_name(content.base)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from ...errors import KafkaFormatError
-from ..format.names import file_name, snapshot_offset_of
+from ..format.names import file_name, offsets_in
 from ..format.producers import Producers
 from ..format.snapshots import ProducerEntry, entries_of
 from ..reading.snapshot_files import SnapshotFiles
@@ -25,7 +25,7 @@ class SourceSnapshots:
 
     def __init__(self, snapshots: SnapshotFiles, names: Iterable[str]) -> None:
         self.files = snapshots
-        self.offsets: list[int] = sorted(o for n in names if (o := snapshot_offset_of(n)) is not None)
+        self.offsets: list[int] = sorted(offsets_in(names, ".snapshot"))
 
     def at(self, offset: int, producers: Producers, earlier: bool) -> bytes | None:
         """Return the serialized entries of the snapshot at `offset`, or None if no snapshot can be used.

@@ -167,7 +167,7 @@ def verify_partition(
                 records += _count_records(log, plan, low, deep, first_pass, first_pass.add_again)
             else:
                 records += _count_records(log, plan, low, deep, first_pass)
-        damaged.append((segment.name, by_position([plan.damaged, *deep.found.parts])))
+        damaged.append((segment.name, by_position([plan.damaged, *deep.parts])))
         if audit:
             if not complete:
                 again = deep

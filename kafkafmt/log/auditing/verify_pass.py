@@ -18,6 +18,7 @@ from ...records import RecordReader
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer
 from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.events import Events
+from ..reading.hidden_markers import is_harmless
 from ..reading.known_wrappers import KnownWrappers, wrappers_of
 from ..reading.part import Part
 from ..reading.part_builder import TABLE_ROWS
@@ -255,16 +256,16 @@ class VerifyPass:
         walk, name, first_offset = self._walk, self._segment.name, plan.first_offset
         if walk is None or not (walk.found.open or walk.entries is not None or self._transactional):
             return
-        events = Events(plan, 0, NO_END)
         if not self._flushed:
-            walk.begin(events)
+            if not is_harmless(plan.damaged):  # otherwise, `begin` has no effect
+                walk.begin(Events(plan, 0, NO_END))
             if first_offset is not None:
                 self._check_gap(first_offset)
             for seen in self._waiting:
                 walk.add_rows(seen.rows, seen.found, seen.markers, name)
             walk.end(name)
             return
-        for part in self.log.segment_parts(events, self._walked, NO_END, walk, grouped=True):
+        for part in self.log.segment_parts(Events(plan, 0, NO_END), self._walked, NO_END, walk, grouped=True):
             if first_offset is not None:
                 self._check_gap(first_offset)
             walk.add(part.buffer, part.table[part.table["base_offset"] >= self._walked], name)

@@ -146,7 +146,7 @@ class FileView:
         self._given = path
         self._fills = fill_unreadable
         self._sectors: UnreadableSectors | None = None
-        name = path.name if isinstance(path, UrlPath) else os.path.basename(path)
+        name = path.name if isinstance(path, UrlPath) else os.fspath(path)
         if not whole and segment_name_of(name) is not None:
             self._fills = False
             self._fd = open_unpacked(self.path, stamp(self.path), partial(_open_whole, self.path))
@@ -382,7 +382,7 @@ def content_size(path: Location | str) -> int | None:
 
     For a compressed segment, return the size of the decompressed content.
     """
-    if segment_name_of(os.path.basename(path) if isinstance(path, str) else path.name) is None:
+    if segment_name_of(path if isinstance(path, str) else path.name) is None:
         return file_size(path)
     try:
         with FileView(path) as view:

@@ -6,6 +6,7 @@ Kafka's counterparts are ``LocalLog`` and ``LogFileUtils``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -60,9 +61,13 @@ def snapshot_offset_of(file_name: str) -> int | None:
     return _offset_of(file_name, ".snapshot")
 
 
-def index_base_of(file_name: str) -> int | None:
-    """Return the base offset in the name of a transaction index. If the name has another form, return None."""
-    return _offset_of(file_name, ".txnindex")
+def offsets_in(file_names: Iterable[str], suffix: str) -> dict[int, str]:
+    """Return the names that consist of an offset and `suffix`, such as ".log", by offset."""
+    return {
+        offset: name
+        for name in file_names
+        if name.endswith(suffix) and (offset := _offset_of(name, suffix)) is not None
+    }
 
 
 # Names are cached, because readers need the file name of a segment many times.

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, cast
 
 from ...paths import FULL_DISK, Location, TemporaryFilesError
@@ -22,7 +22,7 @@ from .names import base_offset_of
 from .process import ForkSafeLock
 
 FORMATS = {".gz": "gzip", ".zst": "zstd"}
-_NAME = re.compile(r"([0-9]{20}\.log)(\.gz|\.zst)\Z")
+_NAME = re.compile(r"(?:\A|/)([0-9]{20}\.log)(\.gz|\.zst)\Z")
 KEPT = 2
 """Number of decompressed files that a process keeps open."""
 STEP = 1 << 20
@@ -35,8 +35,11 @@ _lock = ForkSafeLock()
 
 
 def segment_name_of(name: str) -> str | None:
-    """Remove `.gz` or `.zst` from the name of a compressed segment. If the name has another form, return None."""
-    found = _NAME.match(name) if name.endswith((".gz", ".zst")) else None
+    """Remove `.gz` or `.zst` from the name of a compressed segment. If the name has another form, return None.
+
+    `name` can also be the path of a local file.
+    """
+    found = _NAME.search(name) if name.endswith((".gz", ".zst")) else None
     return found[1] if found else None
 
 
@@ -46,6 +49,11 @@ def base_of(name: str) -> int | None:
     If `name` is not the name of a segment, return None.
     """
     return base_offset_of(segment_name_of(name) or name)
+
+
+def bases_in(names: Iterable[str]) -> list[tuple[int, str]]:
+    """Return the base offset and the name of each plain or compressed segment in a list of file names."""
+    return [(base, n) for n in names if n.endswith((".log", *FORMATS)) and (base := base_of(n)) is not None]
 
 
 def is_log_name(name: str) -> bool:

@@ -21,27 +21,29 @@ class BatchDamage:
 
     Attributes
     ----------
+    parts : list of sequence of Damage
+        The damage, in the order in which it was added.
     changed : bool
         Whether some of the damage occurred after the plan was created.
     """
 
     def __init__(self) -> None:
-        self._parts: list[Sequence[Damage]] = []
+        self.parts: list[Sequence[Damage]] = []
         self.changed: bool = False
 
     @property
     def found(self) -> Joined[Damage]:
         """Descriptions of the damage."""
-        return Joined(self._parts)
+        return Joined(self.parts)
 
     def __call__(self, damage: Damage) -> None:
         """Add a description of damage that occurred after the plan was created."""
-        self._parts.append((damage,))
+        self.parts.append((damage,))
         self.changed = True
 
     def add(self, damaged: Sequence[Damage]) -> None:
         """Add descriptions of batches whose records are damaged."""
-        self._parts.append(damaged)
+        self.parts.append(damaged)
 
 
 class CollectedDamage:

@@ -27,7 +27,7 @@ from ..format.checkpoints import (
     read_offset_checkpoint,
 )
 from ..format.names import parse_partition_name
-from ..format.packed import base_of, is_log_name, segment_name_of
+from ..format.packed import base_of, bases_in, is_log_name, segment_name_of
 from . import recognize
 from .archives import archive_root
 from .listings import Listings, NoListings
@@ -395,8 +395,7 @@ def _segments(
     `logs` contains the names of the `.log` files to read. `names` contains the names of all files
     in the directory. For each `.log` file that is not a segment, an entry is added to `problems`.
     """
-    based = [(base, n) for n in names if is_log_name(n) and (base := base_of(n)) is not None]
-    based.sort()
+    based = sorted(bases_in(names))
     # If a segment has several copies, keep the first one. Uncompressed copies are sorted before compressed copies.
     based = [pair for i, pair in enumerate(based) if not i or pair[0] != based[i - 1][0]]
     wanted = set(logs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -68,11 +67,9 @@ def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray
 
     Return None if all offset ranges overlap [start, end) and are already in offset order.
     """
-    if len(first) <= FEW_ROWS:  # for a few rows, this loop is faster than NumPy
-        offsets, ends = first.tolist(), last.tolist()
-        if all(a < end and (a >= start or b >= start) for a, b in zip(offsets, ends, strict=True)) and all(
-            a <= b for a, b in itertools.pairwise(offsets)
-        ):
+    if len(first) <= FEW_ROWS:  # for a few rows, lists are faster than NumPy
+        offsets = first.tolist()
+        if offsets == sorted(offsets) and (not offsets or start <= offsets[0] <= offsets[-1] < end):
             return None
     keep = np.full(len(first), start <= MAX_OFFSET)
     if start <= MAX_OFFSET:

@@ -15,7 +15,7 @@ import errno
 from ...errors import StructureError
 from ..format import file_view, files
 from ..format.checkpoints import LOG_STARTS, read_offset_checkpoint
-from ..format.packed import base_of
+from ..format.packed import bases_in
 from .partition_dir import PartitionDir, SegmentFile
 
 
@@ -59,7 +59,7 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
             segment,
             "the file is listed but cannot be opened (a link whose target does not exist, or not a regular file)",
         )
-    bases = sorted(base for name in names if (base := base_of(name)) is not None)
+    bases = sorted(base for base, _ in bases_in(names))
     if not bases:
         raise unavailable(
             segment, "the file is missing, and its directory no longer contains a segment: it was emptied or unmounted"

@@ -36,7 +36,7 @@ from ...records import RecordReader
 from ..format import file_view, files
 from ..format.file_view import FileView
 from ..format.index_entries import read_transaction_index
-from ..format.names import file_name, snapshot_offset_of
+from ..format.names import file_name, offsets_in
 from ..format.producers import Marker, marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
 from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError, read_batch
@@ -288,7 +288,7 @@ def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[Produ
         _, names = files.list_directory(directory.path)
     except OSError:
         return None
-    offset = max((o for n in names if (o := snapshot_offset_of(n)) is not None), default=-1)
+    offset = max(offsets_in(names, ".snapshot"), default=-1)
     if offset <= base:
         return None
     try:
@@ -308,7 +308,7 @@ def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]]
         _, names = files.list_directory(directory.path)
     except OSError:
         return None
-    offsets = {o for n in names if (o := snapshot_offset_of(n)) is not None} & bases
+    offsets = offsets_in(names, ".snapshot").keys() & bases
     for offset in sorted(offsets, reverse=True)[:MOST_SNAPSHOTS]:
         try:
             return offset, read_snapshot(file_view.read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -158,15 +157,17 @@ class Extents(Rows[Run]):
     ----------
     columns : RunColumns
         The properties of all ranges, as arrays.
+    offsets : (int, int) or None
+        First offset of the first range, and the offset after the last range. None if there are no
+        ranges.
     """
 
     def __init__(self, columns: RunColumns) -> None:
         self.columns = columns
-
-    @cached_property
-    def offsets(self) -> tuple[int, int] | None:
-        """First offset of the first range, and the offset after the last range. None if there are no ranges."""
-        return (int(self.columns.first[0]), int(self.columns.last[-1]) + 1) if len(self.columns) else None
+        # Every plan needs these offsets. A cached property takes longer.
+        self.offsets: tuple[int, int] | None = (
+            (columns.first.item(0), columns.last.item(-1) + 1) if len(columns.first) else None
+        )
 
     def __len__(self) -> int:
         return len(self.columns)

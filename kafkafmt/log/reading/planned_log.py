@@ -174,8 +174,9 @@ class PlannedLog:
         plan = self._plans.get(name)
         if plan is None:
             try:
-                with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
-                    self.stamps[name] = files.stamp(segment.place, view.status)
+                place = segment.place
+                with FileView(place, self.mapped, fill_unreadable=True) as view:
+                    self.stamps[name] = files.stamp(place, view.status)
                     plan = plan_view(segment, view, self.limits, see, scratch)
                 if plan.damaged and not _ends_with_valid_batch(plan):
                     self._check_replaced(segment)

@@ -13,8 +13,8 @@ from ...errors import StructureError
 from ...types import BatchSummary, BatchTable, IntArray, last_offsets
 from ..format import file_view, files
 from ..format.index_entries import TRANSACTION_ENTRY, read_transaction_index
-from ..format.names import index_base_of
-from ..format.packed import base_of
+from ..format.names import offsets_in
+from ..format.packed import bases_in
 from ..format.producers import Aborted, Marker
 from .partition_dir import PartitionDir
 
@@ -47,9 +47,8 @@ class IndexEntries:
             names = []
         found: list[tuple[str, int, bytes]] = []
         # The transaction indexes of segments whose `.log` file is missing are also read.
-        for name in names:
-            base = None if name in directory.ignored else index_base_of(name)
-            if base is None:
+        for base, name in offsets_in(names, ".txnindex").items():
+            if name in directory.ignored:
                 continue
             try:
                 data = file_view.read_bytes(files.joined(directory.path, name))
@@ -58,7 +57,7 @@ class IndexEntries:
                 continue
             if data:
                 found.append((name, base, data))
-        columns, corrupted = _plausible(found, sorted(base for name in names if (base := base_of(name)) is not None))
+        columns, corrupted = _plausible(found, sorted(base for base, _ in bases_in(names)))
         self.corrupted: set[str] = {found[i][0] for i in corrupted}
         columns = columns[:, np.argsort(columns[2], kind="stable")]
         self.producer_id: IntArray = columns[0]
