@@ -90,4 +90,4 @@ class AbortedTransactions:
                 self._open.discard(producer_id)
             elif attributes & TRANSACTIONAL_BIT and producer_id in self._open:
                 keep[i] = False
-        return table if keep.all() else table[keep]
+        return table if keep.all() else table.compress(keep)

@@ -224,5 +224,5 @@ def _that_matter(rows: BatchTable) -> BatchTable:
     producers, data = rows["producer_id"][order], (rows["attributes"][order] & CONTROL_BIT) == 0
     omitted = np.zeros(len(rows), bool)
     omitted[order[1:]] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
-    chosen: BatchTable = rows[~omitted]
+    chosen: BatchTable = rows.compress(~omitted)
     return chosen
