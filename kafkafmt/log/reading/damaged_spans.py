@@ -149,6 +149,14 @@ class DamagedSpans(Rows[Damage]):
         """Return the items with the indexes `rows`, in this order, without creating the items."""
         return DamagedSpans(self.file, self.columns.at(rows), self._bads.at(rows + self._start))
 
+    def within(self, start: int, end: int) -> DamagedSpans:
+        """Return the damage because of which offsets in [start, end) may be missing."""
+        first, last = self.columns.first, self.columns.last
+        overlaps = np.maximum(first, last) >= start
+        if end <= MAX_OFFSET:
+            overlaps &= first < end
+        return self if overlaps.all() else self.at(np.flatnonzero(overlaps))
+
 
 NOT_DAMAGED = DamagedSpans("", NO_DAMAGE, BadColumns())
 """The damage of each segment without damage."""

@@ -63,6 +63,19 @@ class Part:
         """Return the last offset of batch `i`."""
         return last_offset(self.table[i])
 
+    def batches_near(self, start: int, end: int) -> BatchTable:
+        """Return the batches that can contain offsets in [start, end), and at most one batch on each side.
+
+        The offset of an undecodable wrapper message can be wrong. Therefore, the adjacent batches are
+        included.
+        """
+        table = self.table
+        if not len(table) or (self.before + 1 >= start and self.last_offset(len(table) - 1) < end):
+            return table
+        last = last_offsets(table)
+        low, high = np.searchsorted(last, (start, end) if end <= MAX_OFFSET else (start, MAX_OFFSET)).tolist()
+        return table[max(low - 1, 0) : high + 1]
+
     def damage_of(self, errors: BatchErrors) -> DamagedSpans:
         """Describe the batches whose records cannot be decoded although their CRCs match, in the order of `table`.
 

@@ -395,7 +395,7 @@ class PartitionLog(PlannedLog):
             names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes
         )
         for part in self.parts(low, interval.damage_high, on_damage, grouped=True):
-            table = part.table
+            table = part.batches_near(low, interval.damage_high)
             if not interval.control and core.summarize_batches(table).attributes & CONTROL_BIT:
                 table = table.compress((table["attributes"] & CONTROL_BIT) == 0)  # faster than table[mask]
             if transactions is not None:
@@ -404,13 +404,15 @@ class PartitionLog(PlannedLog):
                 table = select(part, table)
             errors = BatchErrors()
 
-            def refuse(row: Any, error: KafkaFormatError, part: Part = part, errors: BatchErrors = errors) -> None:
-                errors.add(int(row["position"]), error)
-                raise DamagedLogError(part.damage_of(errors)[0], str(self.directory.path)) from error
+            def refuse(row: Any, error: KafkaFormatError, part: Part = part) -> None:
+                found = BatchErrors()
+                found.add(int(row["position"]), error)
+                for damage in part.damage_of(found).within(low, interval.damage_high):
+                    raise DamagedLogError(damage, str(self.directory.path)) from error
 
             yield from reader.read(part.buffer, table, refuse if on_damage is None else errors)
             if errors and on_damage is not None:
-                self._undecodable(part.damage_of(errors), on_damage)
+                self._undecodable(part.damage_of(errors).within(low, interval.damage_high), on_damage)
         self.decompress_seconds += reader.decompress_seconds
 
     def records(

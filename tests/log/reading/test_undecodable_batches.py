@@ -130,3 +130,38 @@ def test_first_batch_that_cannot_be_decoded_raises_an_error(package: object, tmp
         next(records)
     assert (raised.value.damage.first_offset, raised.value.damage.last_offset) == (1, 1)
     assert isinstance(raised.value.__cause__, kafkafmt.KafkaFormatError)
+
+
+def undecodable_wrapper(offset: int) -> bytes:
+    """Return a wrapper message of format 1 with a valid CRC, whose snappy data is corrupted."""
+    return message(1, None, b"\xff" * 40, offset=offset, attributes=SNAPPY)
+
+
+def test_undecodable_wrapper_outside_the_selected_offsets_is_not_damage(package: object, tmp_path: Path) -> None:
+    """All wrapper messages near the selected offsets are decompressed, because their headers contain only the last offset."""
+    plain = [message(1, None, b"v", offset=i) for i in range(12)]
+    parts = [plain[0], undecodable_wrapper(2), *plain[3:7], undecodable_wrapper(8), *plain[9:]]
+    log = log_of(tmp_path, *parts)
+    for start, end, expected in (
+        (0, 3, [(1, 2)]),
+        (1, 2, [(1, 2)]),
+        (2, 7, [(1, 2)]),
+        (3, 7, []),
+        (4, 8, [(7, 8)]),
+        (8, 9, [(7, 8)]),
+        (9, 12, []),
+    ):
+        damaged: list[Damage] = []
+        interval = OffsetInterval(start, end)
+        offsets = [r.offset for r in log.records(interval, on_damage=damaged.append)]
+        assert offsets == [i for i in range(start, end) if i not in (1, 2, 7, 8)]
+        assert [(d.first_offset, d.last_offset) for d in damaged] == expected
+        if expected:
+            with pytest.raises(DamagedLogError):
+                list(log.records(interval))
+        else:
+            assert [r.offset for r in log.records(interval)] == offsets
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    report = kafkafmt.verify(tmp_path).partitions[0]
+    assert [(d.first_offset, d.last_offset) for d in report.damaged] == [(7, 8)]
+    assert report.records_recovered == 7
