@@ -2,8 +2,9 @@
 
 The offsets of a batch contradict those of another batch if they overlap, or if the file contains
 the higher offsets first. A contradicting batch is read if it contains exactly the offsets that are
-missing between two other batches. If it is an identical copy of another batch, it is omitted. In
-all other cases, it is reported as damage.
+missing between two other batches. If it is an identical copy of another batch, it is omitted. If
+offsets are missing at the place of the copy, the copy may have overwritten other batches, and is
+reported as damage. In all other cases, the batch is reported as damage too.
 
 A segment can contain a million such batches, so all of them are handled together, as arrays.
 """
@@ -20,10 +21,11 @@ from ...text import offset_range
 from ...types import IntArray, distinct
 from .batches_of_ranges import batches_of
 from .copies import Copies
+from .damaged_spans import OffsetBounds
 from .models import Finding
 from .part_builder import NO_RUNS, columns_of
 from .partition_dir import SegmentFile
-from .parts import Extents, Run, RunColumns
+from .parts import UNKNOWN_COUNT, Extents, Parts, Run, RunColumns
 from .rows import Rows, field_setters, objects_of
 from .segment_walker import Walker
 
@@ -83,12 +85,14 @@ class _Rejected:
         return _Rejected(self.runs.at(rows), self.origin[rows])
 
 
-def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArray, lower: int) -> Placed:
+def place(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, chosen: IntArray, lower: int) -> Placed:
     """Decide which batches of a segment are read, which are skipped, and which are reported as damage.
 
-    `runs` contains all ranges of valid batches. `chosen` contains the indexes of the ranges that do
-    not contradict each other. `lower` is the lowest offset of the segment.
+    `parts` contains all ranges of valid batches, and `n_bads` damaged byte ranges. `chosen` contains the
+    indexes of the valid ranges that do not contradict each other. `lower` is the lowest offset of the
+    segment.
     """
+    runs = parts.runs
     remaining = np.ones(len(runs), bool)
     remaining[chosen] = False
     fills, order = _fill_gaps(runs, chosen, np.flatnonzero(remaining), lower)
@@ -108,15 +112,56 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
     copies = Copies(segment, walker, rejected.runs)
     copied = copies.within(inside, delivered, around)
     copied |= copies.in_adjacent_segments(~moved & ~copied)
-    contradicting = rejected.at(~moved & ~copied)
+    out_of_place = (
+        np.concatenate((runs.first[fills], inserted.first)),
+        np.concatenate((runs.last[fills], inserted.last)),
+    )
+    lost = ~moved & ~copied
+    damaged_at = np.concatenate((parts.bad_at[:n_bads], parts.run_at[rejected.origin[lost]]))
+    overwriting = np.zeros(len(copied), bool)
+    overwriting[copied] = _overwriting(
+        parts,
+        chosen,
+        parts.run_at[rejected.origin[copied]],
+        damaged_at,
+        OffsetBounds(parts, chosen, out_of_place, lower, segment.next_base),
+        out_of_place[0],
+    )
+    copied, lost = copied & ~overwriting, lost | overwriting
+    contradicting = rejected.at(lost)
+    contradicting.runs.records[overwriting[lost]] = UNKNOWN_COUNT
     return Placed(
         Extents(delivered),
         _findings(segment.name, runs, fills, rejected, moved, copied),
-        (np.concatenate((runs.first[fills], inserted.first)), np.concatenate((runs.last[fills], inserted.last))),
+        out_of_place,
         contradicting.runs,
         contradicting.origin,
         Extents(_joined(rejected.runs.at(copied), contradicting.runs)),
     )
+
+
+def _overwriting(
+    parts: Parts, chosen: IntArray, copies_at: IntArray, damaged_at: IntArray, bounds: OffsetBounds, moved: IntArray
+) -> npt.NDArray[np.bool_]:
+    """Return a mask that is True for each copy that may have overwritten batches, because offsets are missing there.
+
+    If there is damage at the same place, the damage explains the missing offsets. In a compacted log,
+    missing offsets are normal. `copies_at` and `damaged_at` contain the indexes of the copies and of the
+    damage among all ranges of the segment. `moved` contains the first offsets of the batches that are
+    delivered although they are out of place.
+    """
+    none = np.zeros(len(copies_at), bool)
+    if not len(copies_at):
+        return none
+    runs, run_at = parts.runs.at(chosen), parts.run_at[chosen]
+    gaps = (np.diff(run_at) == 1) & (runs.first[1:] > runs.last[:-1] + 1)
+    compacted = (gaps & ~np.isin(runs.last[:-1] + 1, moved)).any()
+    if compacted or (~runs.dense & (runs.records != UNKNOWN_COUNT)).any():
+        return none
+    first, last, known = bounds.of(copies_at)
+    explained = np.isin(np.searchsorted(run_at, copies_at), np.searchsorted(run_at, damaged_at))
+    overwriting: npt.NDArray[np.bool_] = known & (first <= last) & ~explained
+    return overwriting
 
 
 class Placements(Rows[Finding]):

@@ -233,7 +233,7 @@ def _resolve(
             bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
             damaged = damaged_spans(segment.name, parts, n_bads, bounds)
         return SegmentPlan(segment, walker.size, Extents(parts.runs), damaged, findings, stats)
-    placed = place(segment, walker, parts.runs, chosen, lower)
+    placed = place(segment, walker, parts, n_bads, chosen, lower)
     bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base)
     bad_parts = _with_contradicting(parts, n_bads, placed)
     damaged = damaged_spans(segment.name, bad_parts, len(bad_parts.bads), bounds)

@@ -14,6 +14,7 @@ from reports import verify_partition
 from kafkafmt import build_batch
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading import batches_of_ranges, copies
+from kafkafmt.log.reading.offset_interval import OffsetInterval
 
 
 def batches(first: int, end: int) -> list[bytes]:
@@ -107,3 +108,48 @@ def test_batches_far_out_of_place_are_read_without_the_bytes_between_them(tmp_pa
     log = write(tmp_path, (0, parts))
     assert delivered(log) == list(range(4000))
     assert log.bytes_read <= 3.1 * sum(map(len, parts))
+
+
+COPIES_OVER_BATCHES = {
+    "a whole segment": ([(0, (30, 60)), (30, (30, 60))], {0: (0, 29)}),
+    "the start of a segment": ([(0, (30, 50), (20, 30)), (30, (30, 60))], {0: (0, 19)}),
+    "the middle of a segment": ([(0, (0, 30)), (30, (30, 35), (0, 20), (55, 60))], {30: (35, 54)}),
+    "the end of a segment": ([(0, (0, 10), (40, 60)), (30, (30, 60))], {0: (10, 29)}),
+    "later batches of the segment": ([(0, (0, 10), (15, 20), (15, 60))], {0: (10, 14)}),
+    "earlier batches of the segment": ([(0, (0, 10), (3, 8), (15, 60))], {0: (10, 14)}),
+}
+"""For each log: the base offset of each segment with its batches, and the missing offsets of a segment."""
+
+
+@pytest.mark.usefixtures("_window")
+@pytest.mark.parametrize("name", COPIES_OVER_BATCHES)
+def test_copies_at_the_place_of_missing_offsets_are_damage(tmp_path: Path, name: str) -> None:
+    """The copies may have overwritten the missing batches, because offsets are missing nowhere else."""
+    segments, missing = COPIES_OVER_BATCHES[name]
+    parts = batches(0, 60)
+    log = write(tmp_path, *((base, [p for a, b in ranges for p in parts[a:b]]) for base, *ranges in segments))
+    report = verify_partition(log)
+    assert {d["file"]: (d["first_offset"], d["last_offset"]) for d in report["damaged"]} == {
+        f"{base:020}.log": offsets for base, offsets in missing.items()
+    }
+    assert set(problems(log)) == {"contradicting_offsets"}
+    assert report["records"] is None
+    lost = [o for first, last in missing.values() for o in range(first, last + 1)]
+    assert delivered(log) == [o for o in range(60) if o not in lost]
+    (lowest,) = (first for first, _ in missing.values())
+    damaged: list[Any] = []
+    for _ in log.records(OffsetInterval(lowest, lowest + 1), on_damage=damaged.append):
+        pytest.fail("the offset is missing")
+    assert damaged
+
+
+def test_copies_in_a_compacted_log_are_no_damage(tmp_path: Path) -> None:
+    parts = batches(0, 60)
+    log = write(tmp_path, (0, [*parts[:10], *parts[20:30], *parts[22:25], *parts[40:]]))
+    assert problems(log) == {"duplicate_batch": 3}
+
+
+def test_damage_next_to_copies_explains_missing_offsets(tmp_path: Path) -> None:
+    parts = batches(0, 60)
+    log = write(tmp_path, (0, [*parts[:10], *parts[3:7], bytes(50), *parts[20:]]))
+    assert problems(log) == {"duplicate_batch": 4, "corrupt_structure": 1}

@@ -241,7 +241,11 @@ def test_transaction_is_in_doubt_if_its_segment_was_not_opened(tmp_path: Path) -
 
 
 def test_segment_without_delivered_batches_does_not_hide_a_gap(tmp_path: Path) -> None:
+    """The second segment contains a copy of a batch, which may have overwritten other batches. Therefore, it is damage."""
     log = segments(tmp_path, at0=in_transaction(0), at1=in_transaction(0), at10=in_transaction(10))
+    report = verify_partition(log)
+    assert [(d["file"], d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [(f"{1:020}.log", 1, 9)]
+    log = segments(tmp_path, at1=b"")
     found = [(f["error"], f["message"]) for f in verify_partition(log)["findings"] if f["error"] == "segment_gap"]
     assert found == [("segment_gap", "no segment contains offsets 1 to 9")]
 
