@@ -13,7 +13,7 @@ from ..._backend import core
 from ...constants import MAX_OFFSET
 from ...types import IntArray
 from .models import Damage
-from .parts import UNKNOWN_COUNT, BadColumns, Parts
+from .parts import OFFSET_PROBLEM, PROBLEM_CODES, UNKNOWN_COUNT, BadColumns, Parts
 from .rows import Joined, Rows, field_setters, objects_of
 
 _DAMAGE_SETTERS = field_setters(Damage)
@@ -36,6 +36,9 @@ class DamageColumns:
         Number of data records in the damaged byte range, or -1 if it is not known.
     whole : array of bool
         Whether each damaged byte range is exactly one batch. False if this is not known.
+    misplaced : array of bool
+        Whether each damaged byte range consists of valid batches that can have overwritten other
+        batches, because the number of their offsets is not the number of missing offsets.
     """
 
     position: IntArray
@@ -45,6 +48,7 @@ class DamageColumns:
     known: npt.NDArray[np.bool_]
     records: IntArray
     whole: npt.NDArray[np.bool_]
+    misplaced: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, damaged: Sequence[Damage]) -> DamageColumns:
@@ -67,6 +71,7 @@ class DamageColumns:
             np.array([d.first_offset is not None and d.last_offset is not None for d in damaged], bool),
             np.array([UNKNOWN_COUNT if d.records is None else d.records for d in damaged], np.int64),
             np.zeros(len(damaged), bool),
+            np.array([d.code == PROBLEM_CODES[OFFSET_PROBLEM] for d in damaged], bool),
         )
 
     @property
@@ -86,7 +91,8 @@ class DamageColumns:
 
 
 _NONE = np.empty(0, np.int64)
-NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NONE, np.empty(0, np.bool_))
+_NO_FLAGS = np.empty(0, np.bool_)
+NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, _NO_FLAGS, _NONE, _NO_FLAGS, _NO_FLAGS)
 
 
 class DamagedSpans(Rows[Damage]):
@@ -185,7 +191,10 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
     if not n:
         return NOT_DAMAGED
     position, end = bads.position[:n], bads.end[:n]
-    columns = DamageColumns(position, end - position, *bounds.of(parts.bad_at[:n]), bads.records[:n], bads.whole[:n])
+    first, last, known = bounds.of(parts.bad_at[:n])
+    own = bads.stored[:n] - bads.crc[:n]  # for batches with contradicting offsets: last offset - first offset
+    misplaced = (bads.magic[:n] == OFFSET_PROBLEM) & (own != last - first)
+    columns = DamageColumns(position, end - position, first, last, known, bads.records[:n], bads.whole[:n], misplaced)
     return DamagedSpans(file, columns, bads)
 
 

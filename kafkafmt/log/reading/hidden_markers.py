@@ -22,26 +22,31 @@ WINDOW = 64 << 10
 
 
 def is_harmless(damaged: Sequence[Damage]) -> bool:
-    """Return whether each damaged byte range is exactly one batch that is larger than a marker.
+    """Return whether each damaged byte range is exactly one batch of the log that is larger than a marker.
 
     For a few byte ranges, lists are faster than NumPy.
     """
     spans = DamageColumns.of(damaged)
-    return all(spans.whole.tolist()) and min(spans.length.tolist(), default=NO_END) > MARKER_SIZE
+    return (
+        all(spans.whole.tolist())
+        and not any(spans.misplaced.tolist())
+        and min(spans.length.tolist(), default=NO_END) > MARKER_SIZE
+    )
 
 
 def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDArray[np.bool_]:
     """Return a mask that is True for each damaged byte range that can contain a transaction marker.
 
     Damage contains no marker if no offset is missing, because every marker has an offset. It also
-    contains no marker if it is exactly one batch that is larger than a marker.
+    contains no marker if it is exactly one batch that is larger than a marker. A misplaced batch can
+    have overwritten a marker.
 
     `path` is the path of the damaged segment. The segment is opened only for damage that is larger
     than a marker, has missing offsets, and is not known to be exactly one batch. If the file does
     not exist, the mask is True for this damage.
     """
     spans = DamageColumns.of(damaged)
-    large = spans.length > MARKER_SIZE
+    large = (spans.length > MARKER_SIZE) & ~spans.misplaced
     hides = ~(large & spans.whole)
     if not hides.any():  # true for most segments with damage
         return hides

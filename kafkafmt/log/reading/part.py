@@ -91,7 +91,8 @@ class Part:
         control = (table["attributes"][rows] & CONTROL_BIT) != 0
         records = np.where((count < 0) | (count > span), UNKNOWN_COUNT, np.where(control, 0, count))
         bads = undecodable(positions, ends, records, found)
-        columns = DamageColumns(positions, ends - positions, before + 1, following - 1, known, records, bads.whole)
+        places = (positions, ends - positions, before + 1, following - 1, known)
+        columns = DamageColumns(*places, records, bads.whole, np.zeros(len(rows), np.bool_))
         columns.last[~known] = MAX_OFFSET
         order = np.argsort(rows, kind="stable")
         return DamagedSpans(self.plan.segment.name, columns.at(order), bads.at(order))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record, simple_batch
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing import verify_pass
@@ -18,6 +18,7 @@ from kafkafmt.log.format.index_entries import transaction_index_bytes
 from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.reading import hidden_markers, part, segment_tables
 from kafkafmt.log.reading.hidden_markers import can_hide_markers, is_harmless
+from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.reading.transaction_walk import TransactionWalk, misses_a_segment, settle
 from kafkafmt.log.reading.transactions import Transactions
 
@@ -185,3 +186,40 @@ def test_damaged_batches_are_not_read_again_to_get_their_sizes(tmp_path: Path, m
     log = opened_log(folder)
     assert len(verify_partition(log).damaged) == 10
     assert list(log.transactions.open) == [1]
+
+
+def in_transaction(base: int, *values: bytes) -> bytes:
+    records = [record(i, value=value) for i, value in enumerate(values)]
+    return batch(records, base_offset=base, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0)
+
+
+@pytest.mark.parametrize("offset", [0, 3, 1000, 10])
+def test_misplaced_batch_can_have_overwritten_a_marker(tmp_path: Path, offset: int) -> None:
+    """One batch, such as a copy of the batch at offset 10, has overwritten the marker at offset 5 and a batch."""
+    aborted = in_transaction(0, *[b"aborted"] * 5)
+    lost = control_batch(ABORT, base_offset=5, producer_id=7, producer_epoch=0) + simple_batch([b"lost" * 20], 6)
+    misplaced = simple_batch([bytes(len(lost) - len(simple_batch([b""])) - 2)], offset)
+    assert len(misplaced) == len(lost)
+    later = in_transaction(7, b"a", b"b") + control_batch(COMMIT, base_offset=9, producer_id=7, producer_epoch=0)
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    copied = simple_batch([bytes(len(lost) - len(simple_batch([b""])) - 2)], 10)
+    end = copied + simple_batch([b"c", b"d"], 11) + simple_batch([b"e"], 13)
+    (folder / f"{0:020}.log").write_bytes(aborted + misplaced + later + end)
+    log = PartitionLog(discover([folder]).partitions[0])
+    interval = OffsetInterval(isolation="read_committed")
+    assert [r.offset for r in log.records(interval, on_damage=lambda _: None)] == [7, 8, *range(10, 14)]
+    assert [(d.producer_id, d.first_offset) for d in log.transactions.doubts] == [(7, 0)]
+
+
+def test_batch_with_a_wrong_base_offset_hides_no_marker(tmp_path: Path) -> None:
+    """The number of its offsets is the number of missing offsets, so it has not overwritten other batches."""
+    first, wrong = in_transaction(0, b"a"), in_transaction(100, b"b" * 40, b"c")
+    rest = in_transaction(3, b"d") + control_batch(COMMIT, base_offset=4, producer_id=7, producer_epoch=0)
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(first + wrong + rest)
+    log = PartitionLog(discover([folder]).partitions[0])
+    interval = OffsetInterval(isolation="read_committed")
+    assert [r.offset for r in log.records(interval, on_damage=lambda _: None)] == [0, 3]
+    assert not log.transactions.doubts
