@@ -110,13 +110,13 @@ def test_batches_far_out_of_place_are_read_without_the_bytes_between_them(tmp_pa
     assert log.bytes_read <= 3.1 * sum(map(len, parts))
 
 
-COPIES_OVER_BATCHES = {
-    "a whole segment": ([(0, (30, 60)), (30, (30, 60))], {0: (0, 29)}),
-    "the start of a segment": ([(0, (30, 50), (20, 30)), (30, (30, 60))], {0: (0, 19)}),
-    "the middle of a segment": ([(0, (0, 30)), (30, (30, 35), (0, 20), (55, 60))], {30: (35, 54)}),
-    "the end of a segment": ([(0, (0, 10), (40, 60)), (30, (30, 60))], {0: (10, 29)}),
-    "later batches of the segment": ([(0, (0, 10), (15, 20), (15, 60))], {0: (10, 14)}),
-    "earlier batches of the segment": ([(0, (0, 10), (3, 8), (15, 60))], {0: (10, 14)}),
+COPIES_OVER_BATCHES: dict[str, tuple[dict[int, list[tuple[int, int]]], dict[int, tuple[int, int]]]] = {
+    "a whole segment": ({0: [(30, 60)], 30: [(30, 60)]}, {0: (0, 29)}),
+    "the start of a segment": ({0: [(30, 50), (20, 30)], 30: [(30, 60)]}, {0: (0, 19)}),
+    "the middle of a segment": ({0: [(0, 30)], 30: [(30, 35), (0, 20), (55, 60)]}, {30: (35, 54)}),
+    "the end of a segment": ({0: [(0, 10), (40, 60)], 30: [(30, 60)]}, {0: (10, 29)}),
+    "later batches of the segment": ({0: [(0, 10), (15, 20), (15, 60)]}, {0: (10, 14)}),
+    "earlier batches of the segment": ({0: [(0, 10), (3, 8), (15, 60)]}, {0: (10, 14)}),
 }
 """For each log: the base offset of each segment with its batches, and the missing offsets of a segment."""
 
@@ -127,7 +127,7 @@ def test_copies_at_the_place_of_missing_offsets_are_damage(tmp_path: Path, name:
     """The copies may have overwritten the missing batches, because offsets are missing nowhere else."""
     segments, missing = COPIES_OVER_BATCHES[name]
     parts = batches(0, 60)
-    log = write(tmp_path, *((base, [p for a, b in ranges for p in parts[a:b]]) for base, *ranges in segments))
+    log = write(tmp_path, *((base, [p for a, b in ranges for p in parts[a:b]]) for base, ranges in segments.items()))
     report = verify_partition(log)
     assert {d["file"]: (d["first_offset"], d["last_offset"]) for d in report["damaged"]} == {
         f"{base:020}.log": offsets for base, offsets in missing.items()
