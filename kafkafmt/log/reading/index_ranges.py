@@ -60,12 +60,16 @@ class Border:
     outermost : bool
         Whether the border was chosen because of the selected offsets, so that no task reads the
         bytes beyond it. If the index is wrong, selected batches can be beyond it.
+    after : int
+        Offset in the index entry before the entry for `position`. The first offset of the batch at
+        `position` is higher. It is -1 if there is no such entry.
     """
 
     position: int
     upto: int
     indexed: bool = True
     outermost: bool = field(default=False, compare=False)
+    after: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +248,16 @@ def first_offset_at(log: FileView, border: Border) -> int | None:
     return first if last <= border.upto else None
 
 
+def border_offset(log: FileView, border: Border) -> int:
+    """Return the offset at which two tasks divide the offsets of a segment between them.
+
+    Usually, it is the first offset of the batch at `border`. If the batch header contradicts the index,
+    it is the lowest offset that this batch can have. Both tasks get the same result.
+    """
+    first = first_offset_at(log, border)
+    return first if first is not None and border.after < first else border.after + 1
+
+
 def border_near(segment: SegmentFile, position: int) -> Border | None:
     """Return the first batch position in the index that is at least `position`, or None if there is none."""
     return _border_of(segment, lambda view: _last_entry(view, lambda _, at: at < position) + 1)
@@ -338,8 +352,12 @@ def _border(view: FileView, base: int, i: int) -> Border | None:
     """Return a `Border` for the index entry with the number `i`. If there is no such entry, return None."""
     if i < 0:
         return None
-    offsets, positions = _read(view, base, i, i + 1)
-    return Border(int(positions[0]), int(offsets[0])) if len(positions) and positions[0] > 0 else None
+    first = max(i - 1, 0)
+    offsets, positions = _read(view, base, first, i + 1)
+    k = i - first
+    if len(positions) <= k or positions[k] <= 0:
+        return None
+    return Border(int(positions[k]), int(offsets[k]), after=int(offsets[0]) if k else -1)
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...constants import MIN_OFFSET, NO_END
 from ...text import offset_range
-from ...types import BatchTable, last_offset, last_offsets
+from ...types import last_offset, last_offsets
 from .index_ranges import Stretch
 from .models import Damage
 from .part import Part
@@ -83,7 +83,11 @@ class SegmentRemainder:
 
 @dataclass(frozen=True)
 class StretchRemainder:
-    """The unread rest of a byte range of a segment. The batches in the rest are identified by their file positions.
+    """The unread part of a segment that several tasks read, as an offset range and a range of file positions.
+
+    A task that reads its byte range without a plan delivers the batches in this range. A task with a plan
+    delivers the batches in its offset range, also if they are out of place in the file. No offset is
+    delivered twice, because both kinds of tasks divide the offsets at the same borders.
 
     Attributes
     ----------
@@ -93,22 +97,29 @@ class StretchRemainder:
         Position after the batches that have been read, in bytes. Initially, the start of the byte
         range.
     low, high : int
-        Offset range that this task reads; `high` is exclusive. Other tasks read the offsets before
-        and after it.
+        Offset range that this task reads; `high` is exclusive. Batches whose last offsets are in this
+        range belong to this task.
+    reached : int
+        Offset after the last batch that has been read. Initially, `low`.
+    divided : bool
+        Whether another task can deliver the offsets below `low` without a plan. False if a wrapper message
+        is at the border, because its header contains only its last offset, and tasks plan such segments.
     """
 
     stretch: Stretch
     position: int
-    low: int = 0
+    low: int = MIN_OFFSET
     high: int = NO_END
+    reached: int = MIN_OFFSET
+    divided: bool = False
 
     def after(self, position: int, reached: int) -> StretchRemainder:
-        """Create an object for the bytes that remain to be read, which start at the file position `position`."""
-        return replace(self, position=position)
+        """Create an object for the rest of the byte range. It starts at file position `position` and offset `reached`."""
+        return replace(self, position=position, reached=reached)
 
     @property
     def _positions(self) -> tuple[int, int]:
-        """Range of file positions, as start and end. The task reads the batches and the damage that begin in it.
+        """Range of file positions, as start and end. The task reports the damage that begins in it.
 
         If no other task reads the bytes before or after this task's byte range, these bytes are
         included, because the offset index may be wrong.
@@ -117,6 +128,12 @@ class StretchRemainder:
         begin = 0 if start.outermost and self.position == start.position else self.position
         return begin, NO_END if end.outermost else end.position
 
+    @property
+    def _readable_end(self) -> int:
+        """File position at which reading ends. A broker may have appended batches after the end of the segment."""
+        end = self.stretch.end
+        return NO_END - 1 if end.indexed or end.outermost else end.position
+
     def of(self, plan: SegmentPlan) -> SegmentPlan:
         """Return a copy of `plan` without the batches and the damaged byte ranges that have already been processed.
 
@@ -124,41 +141,36 @@ class StretchRemainder:
         a range can also contain batches that have already been read.
         """
         low, high = self._positions
-        extents = [e for e in plan.extents if e.end > low and e.position < high]
+        extents = [
+            e
+            for e in plan.extents
+            if e.last_offset >= self.reached and e.first_offset < self.high and e.position < self._readable_end
+        ]
         return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the unread batches in `part`, and a `Damage` object for each batch with contradictory offsets.
 
-        If no unread batch remains, None is returned instead of the batches.
-
-        A batch that is out of place can have offsets outside the offset range of this task. Such
-        offsets are contradictory if they overlap the offsets of a batch that the plan omits, because
-        another task may have delivered the omitted batch without a plan.
+        If no unread batch remains, None is returned instead of the batches. Offsets are contradictory if
+        they overlap offsets that have already been read, or that another task can read.
         """
-        table = part.table
-        position = table["position"] + part.position
-        begin, end = self._positions
-        keep = (position >= begin) & (position < end)
-        foreign = keep & ((table["base_offset"] < self.low) | (last_offsets(table) > self.high - 1))
-        if foreign.any():
-            foreign[foreign] = _overlap(part, table[foreign], RunColumns.of(part.plan.omitted))
-        return _with_rows(part, keep & ~foreign), [_contradiction(part, row, self.low) for row in table[foreign]]
+        last = last_offsets(part.table)
+        keep = (
+            (last >= self.reached) & (last < self.high) & (part.table["position"] < self._readable_end - part.position)
+        )
+        overlaps: list[Damage] = []
+        if keep.any() and (self.divided or self.reached > self.low):
+            # The batches are in offset order, so only the first one can begin below this offset.
+            first = int(np.argmax(keep))
+            row = part.table[first]
+            unsure = first or part.before + 1 < self.reached
+            if unsure and part.walker.first_offset_at(int(row["position"]) + part.position) < self.reached:
+                keep[first] = False
+                overlaps.append(_contradiction(part, row, self.reached))
+        return _with_rows(part, keep), overlaps
 
 
 Remainder: TypeAlias = SegmentRemainder | StretchRemainder
-
-
-def _overlap(part: Part, rows: BatchTable, omitted: RunColumns) -> npt.NDArray[np.bool_]:
-    """Return a mask that is True for each batch whose offsets overlap the offsets of a batch in `omitted`."""
-    positions = (rows["position"] + part.position).tolist()
-    first = np.array([part.walker.first_offset_at(position) for position in positions], np.int64)
-    by_first = np.argsort(omitted.first, kind="stable")
-    highest = np.concatenate(([MIN_OFFSET], np.maximum.accumulate(omitted.last[by_first])))
-    overlaps: npt.NDArray[np.bool_] = (
-        highest[np.searchsorted(omitted.first[by_first], last_offsets(rows), "right")] >= first
-    )
-    return overlaps
 
 
 def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:

@@ -24,11 +24,22 @@ from dataclasses import replace
 import numpy as np
 
 from ..._backend import core
-from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END
+from ...constants import BATCH_HEADER_SIZE, MAGIC_V2, MAX_RELATIVE_OFFSET, MIN_OFFSET, NO_END
 from ...text import quantity
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray, last_offset, last_offsets
 from ..format.file_view import FileView, aligned_buffer
-from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Range, Stretch, divide, first_offset_at, whole_segment
+from .batch_head import Head
+from .index_ranges import (
+    MAX_RANGE_BYTES,
+    RANGE_BYTES,
+    Border,
+    Range,
+    Stretch,
+    border_offset,
+    divide,
+    first_offset_at,
+    whole_segment,
+)
 from .missing import changed
 from .part import Part
 from .part_builder import runs_of
@@ -112,9 +123,7 @@ class SinglePass:
             raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {stretch.end.position}")
         self.complete: bool = False
         self.divided: bool = False
-        self.remainder: Remainder = (
-            SegmentRemainder() if stretch is None else StretchRemainder(stretch, stretch.start.position)
-        )
+        self.remainder: Remainder = SegmentRemainder() if stretch is None else _remainder_of(stretch, view)
         self._view = view
         self._segment = segment
         self._stretch = stretch or whole_segment(segment, view.size)
@@ -141,14 +150,6 @@ class SinglePass:
         if ranges is None:
             return
         self.divided = any(r.start.indexed or r.end.indexed for r in ranges)
-        if isinstance(self.remainder, StretchRemainder):
-            first, last = ranges[0], ranges[-1]
-            low, high = None, None
-            if not self._stretch.start.outermost:
-                low = self._confirmed_border(first.start, first.after_start, first.before_start)
-            if not self._stretch.end.outermost:
-                high = self._confirmed_border(last.end, last.after_end, last.before_end)
-            self.remainder = replace(self.remainder, low=low or 0, high=NO_END if high is None else high)
         largest = max(r.size for r in ranges)
         if self._view.data is None:
             self._buffer = aligned_buffer(min(largest, PIECE_BYTES) if self._headers_only else largest)
@@ -292,6 +293,19 @@ class SinglePass:
         """
         first = first_offset_at(self._view, border) if border.indexed else None
         return first if first is not None and after < first else None
+
+
+def _remainder_of(stretch: Stretch, view: FileView) -> StretchRemainder:
+    """Return an object for an unread byte range. Other tasks read the bytes before and after it."""
+    start, end = stretch.start, stretch.end
+    low, high, divided = MIN_OFFSET, NO_END, False
+    if start.indexed and not start.outermost:
+        low = border_offset(view, start)
+        wrapper = Head(start.position, view.read(start.position, BATCH_HEADER_SIZE)).wrapper
+        divided = not wrapper and first_offset_at(view, start) == low
+    if end.indexed and not end.outermost:
+        high = border_offset(view, end)
+    return StretchRemainder(stretch, start.position, low, high, low, divided)
 
 
 def _shows_compaction(rows: BatchTable, first: IntArray, last: IntArray) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ...log import PartitionDir, PartitionLog, SegmentFile
 from ...log.format.file_view import FileView
-from ...log.reading.index_ranges import Stretch, border_near, last_border, stretch_of
+from ...log.reading.index_ranges import Border, Stretch, border_near, last_border, stretch_of
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
@@ -92,7 +92,7 @@ def cut_splits(
                 splits.append(Split(directory.topic, directory.partition))
                 left = split_bytes
             border = border_near(segment, rest.start.position + left) if rest.size > left else None
-            if border is None or not rest.start.position < border.position < rest.end.position:
+            if border is None or not _divides(rest, border):
                 border = rest.end
             taken = Stretch(rest.start, border)
             base, last = segment.base_offset or 0, taken.end.upto
@@ -104,6 +104,16 @@ def cut_splits(
             left -= taken.size
             rest = Stretch(border, rest.end)
     return splits
+
+
+def _divides(rest: Stretch, border: Border) -> bool:
+    """Return whether `border` is inside `rest`, and its index entry does not contradict the borders of `rest`."""
+    start, end = rest.start, rest.end
+    return (
+        start.position < border.position < end.position
+        and (not start.indexed or start.upto <= border.after)
+        and (not end.indexed or border.upto <= end.after)
+    )
 
 
 def _before_hole(segment: SegmentFile, stretch: Stretch, end: int) -> Stretch:

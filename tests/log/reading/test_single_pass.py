@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from building import batch, mutate, simple_batch
+from building import SNAPPY, batch, compress, message, mutate, simple_batch
 from fuzz import directories
 
 from kafkafmt import iter_batches
@@ -330,13 +330,15 @@ def test_tasks_that_share_a_segment_deliver_each_batch_once(tmp_path: Path, seed
     directory = only(tmp_path / "t-0")
     (segment,) = directory.segments
     whole = whole_segment(segment, segment.size)
-    inner = [Border(position, offset) for offset, position in sorted(chance.sample(entries, 5))]
+    inner = [border_near(segment, position) for _, position in sorted(chance.sample(entries, 5))]
     borders = [whole.start, *inner, whole.end]
     expected, _ = read(directory, planned=True)
     records: list[tuple[int, bytes | None, bytes | None]] = []
     damaged: list[Damage] = []
     errors = []
     for start, end in itertools.pairwise(borders):
+        assert start is not None
+        assert end is not None
         log = PartitionLog(directory)
         log.restrict(segment, Stretch(start, end))
         try:
@@ -480,3 +482,60 @@ def test_headers_are_read_in_pieces_and_once(tmp_path: Path, monkeypatch: pytest
     assert len(found) == 2000
     assert log.bytes_read == sum(s.size for s in log.segments)
     assert all(bytes(part.buffer) == b"" for part in log.parts(0, NO_END, None, headers_only=True))
+
+
+@pytest.mark.parametrize(
+    ("position", "size", "cuts"),
+    [(967, 610, [15, 25]), (937, 422, [*range(5, 40, 5)]), (388, 836, [10, 20, 30]), (11, 896, [15, 25])],
+)
+def test_tasks_deliver_no_offset_twice_if_bytes_were_copied_to_a_wrong_position(
+    tmp_path: Path, position: int, size: int, cuts: list[int]
+) -> None:
+    """The plan delivers batches of the copied bytes, and another task can confirm the same batches at their own position."""
+    write_segment(tmp_path / "t-0", numbered(40))
+    (path,) = (tmp_path / "t-0").glob("*.log")
+    data = bytearray(path.read_bytes())
+    data[position : position + size] = data[position + size : position + 2 * size]
+    path.write_bytes(data)
+    offsets, damaged = read_in_tasks(tmp_path / "t-0", cuts)
+    assert len(offsets) == len(set(offsets)) > 20
+    assert damaged
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_tasks_deliver_all_planned_batches_if_bytes_were_copied_to_a_wrong_position(
+    tmp_path: Path, range_bytes: int, seed: int, wrapped: bool
+) -> None:
+    """If the batches are wrapper messages, their headers contain only their last offsets."""
+    chance = Random(seed)
+    batches, entries, offset, position = [], [], 0, 0
+    while offset < 120:
+        values = [b"value %d" % (offset + i) for i in range(chance.randint(1, 4))]
+        inner = b"".join(message(1, None, value, offset=i) for i, value in enumerate(values))
+        last = offset + len(values) - 1
+        wrapper = message(1, None, compress(SNAPPY, inner), offset=last, attributes=SNAPPY)
+        batches.append(wrapper if wrapped else simple_batch(values, offset))
+        if offset:
+            entries.append((last, position))
+        offset, position = last + 1, position + len(batches[-1])
+    data, size = bytearray(b"".join(batches)), chance.randint(60, 800)
+    target, source = chance.randrange(position - 2 * size), chance.randrange(position - size)
+    if chance.random() < 0.7:
+        source = target + size
+    data[target : target + size] = data[source : source + size]
+    write_segment(tmp_path / "t-0", [bytes(data)])
+    (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    (planned, damaged, _), _ = read(only(tmp_path / "t-0"), planned=True)
+    segment = only(tmp_path / "t-0").segments[0]
+    whole = whole_segment(segment, segment.size)
+    borders = [border_near(segment, at) for _, at in sorted(chance.sample(entries, 3))]
+    found: list[int] = []
+    for start, end in itertools.pairwise([whole.start, *borders, whole.end]):
+        assert start is not None
+        assert end is not None
+        log = PartitionLog(only(tmp_path / "t-0"))
+        log.restrict(log.segments[0], Stretch(start, end))
+        found += [r.offset for r in log.records(on_damage=damaged.append)]
+    assert len(found) == len(set(found))
+    assert set(found) >= {offset for offset, *_ in planned}
