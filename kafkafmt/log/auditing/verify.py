@@ -328,6 +328,11 @@ def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Findi
     """
     findings: list[Finding] = []
     end: int | None = None
+    for plan in plans[:1]:
+        first, start = plan.segment.base_offset, _first_offset(plan)
+        # A first segment without damage can be an excerpt of a segment, with any first offset.
+        if len(plan.damaged) and first is not None and start is not None and max(first, log.log_start_offset) < start:
+            findings.append(_segment_gap(plan.segment.name, max(first, log.log_start_offset), start))
     for plan, next_plan in itertools.pairwise(plans):
         segment, following = plan.segment, next_plan.segment
         base, next_offset = following.base_offset, plan.next_offset
@@ -341,12 +346,19 @@ def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Findi
                 end = None
             elif base - 1 in damaged.last.tolist():
                 end = base
-        begins = base
-        if next_plan.first_offset is not None and not len(next_plan.damaged):
-            begins = next_plan.first_offset
+        begins = _first_offset(next_plan)
         if end is not None and begins is not None and end < begins:
-            findings.append(
-                Finding(following.name, "segment_gap", f"no segment contains {offset_range(end, begins - 1)}")
-            )
+            findings.append(_segment_gap(following.name, end, begins))
     # It can take long to find out whether the log was compacted.
     return [] if findings and log.compacted else findings
+
+
+def _first_offset(plan: SegmentPlan) -> int | None:
+    """Return the first offset of a segment, including damage. It is the base offset if the segment is empty."""
+    base, first = plan.segment.base_offset, plan.first_offset
+    return base if first is None or (DamageColumns.of(plan.damaged).first == base).any() else first
+
+
+def _segment_gap(file: str, first: int, end: int) -> Finding:
+    """Return the finding for missing offsets from `first` to `end` (exclusive)."""
+    return Finding(file, "segment_gap", f"no segment contains {offset_range(first, end - 1)}")

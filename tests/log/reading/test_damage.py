@@ -424,6 +424,20 @@ def test_missing_segment_is_a_finding(tmp_path: Path) -> None:
     assert (spans(log), findings(log)) == ([], ["segment_gap"])
 
 
+@pytest.mark.parametrize("base", [0, 10])
+def test_missing_offsets_before_the_first_batch_of_a_damaged_segment_are_a_finding(tmp_path: Path, base: int) -> None:
+    """Batches 2 and 3 were exchanged, and the misplaced batch 2 is corrupted. No damage is before batch 3."""
+    parts = ten_batches()
+    corrupted = mutate(parts[2], len(parts[2]) - 1, b"!")
+    second = b"".join([parts[3], corrupted, *parts[4:]])
+    log = write(tmp_path, *([(0, b"".join(parts[:2]))] if base else []), (base, second))
+    assert [span[2:] for span in spans(log)] == [(20, 19)]
+    (finding,) = verify_partition(log)["findings"]
+    first = 10 if base else 0
+    assert (finding["file"], finding["error"]) == (f"{base:020}.log", "segment_gap")
+    assert finding["message"] == f"no segment contains offsets {first} to 14"
+
+
 def test_batches_that_belong_to_the_next_segment_are_damage(tmp_path: Path) -> None:
     parts = ten_batches()
     log = write(tmp_path, (0, b"".join([*parts[:3], five_records(900)])), (15, b"".join(parts[3:])))
