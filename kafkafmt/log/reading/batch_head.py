@@ -8,7 +8,6 @@ from ..._backend import core
 from ...constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
-    CRC_START,
     ENTRY_OVERHEAD,
     LAST_OFFSET_DELTA_AT,
     LEGACY_ATTRIBUTES_AT,
@@ -83,11 +82,12 @@ class Head:
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def repeats(self, other: Head) -> bool:
-        """Return whether both headers have the same offset, length and CRC, so that they belong to copies of one batch.
+        """Return whether both headers have the same offset and length, so that they belong to copies of one batch.
 
-        A batch cannot contain another batch of the same length.
+        A batch cannot contain another batch of the same length. The CRC is not compared, because one of the
+        batches can be incomplete, so that other bytes are in the place of its CRC.
         """
-        return len(self.data) >= CRC_START and self.data[:CRC_START] == other.data[:CRC_START]
+        return len(self.data) >= ENTRY_OVERHEAD and self.data[:ENTRY_OVERHEAD] == other.data[:ENTRY_OVERHEAD]
 
     def continues(self, expected: int) -> bool:
         """Return whether the header fields are consistent and the first offset is `expected`."""
