@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +25,14 @@ def window_of(view: FileView) -> int:
     A remote file is read with one request for the whole part, so that the part must be small.
     """
     return GROUP_BYTES if view.least_read else WINDOW_BYTES
+
+
+def _sparse_buffer(size: int) -> npt.NDArray[np.uint8]:
+    """Return an array of `size` bytes whose pages take memory only after they were written."""
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # a huge page has 2 MiB on most machines
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
 class SpanBuffer:
@@ -62,7 +71,7 @@ class SpanBuffer:
         ends = np.maximum.accumulate(ends)
         size = int(ends[-1])
         # A new buffer releases the memory of earlier spans.
-        self.data = self._small if size <= len(self._small) else aligned_buffer(size)
+        self.data = self._small if size <= len(self._small) else _sparse_buffer(size)
         last = np.append(starts[1:] - ends[:-1] > (GROUP_BYTES if view.least_read else PAGE_BYTES), True)
         first = np.append(True, last[:-1])
         for start, end in zip(starts[first].tolist(), ends[last].tolist(), strict=True):

@@ -197,8 +197,6 @@ class GroupReader:
         if self._damage_before is not None:
             near &= self._damage_before[k : k + len(near)] == self._damage_before[k]
         columns = columns[: _count_first(near)].copy()
-        if not len(columns):  # the file was truncated after it was checked
-            return None
         position = int(columns[:, 0].min())
         columns[:, :2] -= position
         got = self._buffer.fill(self._walker.view, position, columns[:, :2])

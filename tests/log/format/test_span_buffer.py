@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -50,6 +51,24 @@ def test_distant_spans_do_not_keep_their_memory(tmp_path: Path) -> None:
         assert len(buffer.data) == 64 << 20
         buffer.fill(view, 0, np.array([(0, 10)]))
         assert len(buffer.data) == 2 * GROUP_BYTES
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux has this file")
+def test_spans_in_a_large_file_take_little_memory(tmp_path: Path) -> None:
+    """With huge pages, each of these spans would take 2 MiB."""
+    size, path, buffer = 256 << 20, tmp_path / "sparse", SpanBuffer()
+    with path.open("wb") as file:
+        file.truncate(size)
+    starts = np.arange(0, size, 1 << 20)
+    before = resident_bytes()
+    with FileView(path) as view:
+        buffer.fill(view, 0, np.stack((starts, starts + 10), axis=1))
+    assert resident_bytes() - before < 16 << 20
 
 
 def test_end_of_the_file_is_returned_if_it_is_before_the_end_of_a_span(file: Path) -> None:
