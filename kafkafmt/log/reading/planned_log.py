@@ -21,14 +21,15 @@ from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs
 from .damaged_spans import DamageColumns
 from .events import Events
+from .gaps import has_gap
 from .index_lookup import indexed_offset, last_position_below, position_before
 from .index_ranges import Stretch, last_border
 from .missing import changed, check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
-from .parts import Run, RunColumns
+from .parts import UNKNOWN_COUNT, Extents, Run, RunColumns
 from .plan import SegmentPlan, plan_view
-from .ranges import has_gap, reach, sound_runs
+from .ranges import reach, sound_runs
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_tables import FIRST_READ, Scratch
 from .segment_walker import See, Walker
@@ -263,13 +264,14 @@ class PlannedLog:
         The header of a wrapper message contains only the last offset. Therefore, a wrapper message after
         missing offsets is decompressed.
         """
-        extents = RunColumns.of(self.plan(segment).extents)
-        unsure = extents.at(np.flatnonzero(~extents.dense)).objects()
-        if not unsure or any(extent.records is not None for extent in unsure):
-            return bool(unsure)
+        plan = self.plan(segment)
+        extents = RunColumns.of(plan.extents)
+        unsure = extents.at(~extents.dense)
+        if not len(unsure) or (unsure.records != UNKNOWN_COUNT).any():
+            return len(unsure) > 0
         with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
             walker = Walker(view, segment.base_offset or 0, self.max_batch_bytes)
-            return any(has_gap(walker, extent) for extent in unsure)
+            return has_gap(walker, plan, Extents(unsure))
 
     def keep_plans(self, other: PlannedLog, names: Container[str]) -> None:
         """Copy the plans of segments from another `PlannedLog` of the same partition.

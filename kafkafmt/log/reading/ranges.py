@@ -25,7 +25,6 @@ from ...constants import (
 from ...errors import KafkaFormatError, StructureError, TruncatedError
 from ...types import BATCH_DTYPE, last_offsets
 from ..format.file_view import FileView, aligned_buffer
-from .known_wrappers import wrappers_of
 from .part_builder import TABLE_ROWS
 from .parts import Run
 from .segment_stats import total
@@ -160,25 +159,6 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
         if error is not None:
             return None
     return runs
-
-
-def has_gap(walker: Walker, run: Run) -> bool:
-    """Return whether offsets are missing in a range of valid batches that contains wrapper messages.
-
-    The wrapper messages are decompressed, because their headers contain only their last offsets.
-    """
-    expected = run.first_offset
-    for position, buffer, table, _ in walker.tables(run.position, run.end):
-        if not len(table):
-            continue
-        first, last = walker.wrappers.first_offsets(position, buffer, table), last_offsets(table)
-        count, wrappers = table["count"].copy(), wrappers_of(table)
-        count[wrappers] = walker.wrappers.inner(position, buffer, table[wrappers]).count
-        thinned = (count >= 0) & (count <= last - first)
-        if int(first[0]) > expected or (first[1:] > last[:-1] + 1).any() or thinned.any():
-            return True
-        expected = int(last[-1]) + 1
-    return False
 
 
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
