@@ -106,6 +106,11 @@ cdef inline int read_snappy_data(const uint8_t* p, const uint8_t* end, int64_t l
     return 0
 
 
+cdef inline bint is_inside(int64_t size, int64_t position, int32_t length) noexcept nogil:
+    """Return whether a buffer of `size` bytes contains a span."""
+    return position >= 0 and length >= 0 and position <= size and length <= size - position
+
+
 def decompress_snappy(buffer, positions, lengths, count, limit, out, sizes):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
@@ -118,7 +123,7 @@ def decompress_snappy(buffer, positions, lengths, count, limit, out, sizes):
     cdef const uint8_t* p
     with nogil:
         for i in range(n):
-            if KF_UNLIKELY(position[i] < 0 or length[i] < 0 or position[i] > source.size or length[i] > source.size - position[i]):
+            if KF_UNLIKELY(not is_inside(source.size, position[i], length[i])):
                 bad = i
                 break
             p = source.data + position[i]
@@ -142,7 +147,7 @@ def check_snappy(buffer, positions, lengths, count, limit, faults):
     cdef const uint8_t* p
     with nogil:
         for i in range(n):
-            if KF_UNLIKELY(position[i] < 0 or length[i] < 0 or position[i] > source.size or length[i] > source.size - position[i]):
+            if KF_UNLIKELY(not is_inside(source.size, position[i], length[i])):
                 bad = i
                 break
             p = source.data + position[i]

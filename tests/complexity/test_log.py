@@ -13,19 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import (
-    ABORT,
-    COMMIT,
-    GZIP,
-    TRANSACTIONAL,
-    batch,
-    compress,
-    control_batch,
-    message,
-    mutate,
-    record,
-    simple_batch,
-)
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, simple_batch
 from fuzz.work import counted
 from reports import verify_partition
 from selecting import COMMITTED
@@ -55,8 +43,6 @@ from kafkafmt.log.reading.transaction_index import IndexEntries
 from kafkafmt.log.reading.transactions import Doubts, Transactions
 from kafkafmt.log.writing import recovery
 from kafkafmt.log.writing.atomic_append import all_or_nothing
-from kafkafmt.records.wrappers import InnerMessages, WrapperReader
-from kafkafmt.types import BatchTable
 
 from .growth import grows_linearly, lines_of
 
@@ -274,30 +260,6 @@ def test_verify_grows_linearly_with_copies_of_batches(
         return verify(folder)
 
     grows_linearly(40, work)
-
-
-def test_wrapper_messages_are_searched_for_missing_offsets_together(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wrong offsets divide a segment into many ranges of valid batches, in another order than in the file."""
-
-    def wrapper(i: int) -> bytes:
-        inner = b"".join(message(1, None, b"v", offset=k) for k in range(2))
-        return message(1, None, compress(GZIP, inner), offset=2 * i + 1 + 100 * (i % 5 == 0), attributes=GZIP)
-
-    log = log_of(write([(0, b"".join(map(wrapper, range(1000))))]))
-    assert len(log.plan(log.segments[0]).extents) > 200
-    calls: list[int] = []
-    read = WrapperReader.read
-
-    def counting(reader: WrapperReader, buffer: bytes, table: BatchTable) -> InnerMessages:
-        calls.append(len(table))
-        return read(reader, buffer, table)
-
-    monkeypatch.setattr(WrapperReader, "read", counting)
-    assert not log.compacted
-    assert len(calls) < 10
-    assert 900 < sum(calls) <= 1000
 
 
 def test_verify_grows_linearly_with_undecodable_batches(write: Callable[..., Path]) -> None:

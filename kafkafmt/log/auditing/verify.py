@@ -328,11 +328,13 @@ def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Findi
     """
     findings: list[Finding] = []
     end: int | None = None
-    for plan in plans[:1]:
-        first, start = plan.segment.base_offset, _first_offset(plan)
-        # A first segment without damage can be an excerpt of a segment, with any first offset.
-        if len(plan.damaged) and first is not None and start is not None and max(first, log.log_start_offset) < start:
-            findings.append(_segment_gap(plan.segment.name, max(first, log.log_start_offset), start))
+    # A first segment without damage can be an excerpt of a segment, with any first offset.
+    if plans and len(plans[0].damaged):
+        segment, start = plans[0].segment, _first_offset(plans[0])
+        if segment.base_offset is not None and start is not None:
+            begin = max(segment.base_offset, log.log_start_offset)
+            if begin < start:
+                findings.append(_segment_gap(segment.name, begin, start))
     for plan, next_plan in itertools.pairwise(plans):
         segment, following = plan.segment, next_plan.segment
         base, next_offset = following.base_offset, plan.next_offset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,16 @@ def test_verify_decompresses_each_wrapper_message_once(
     assert late == (damage == "late timestamps" and not shallow)
     below = log_start // 2 + 1 if log_start else 0
     assert again <= {"none": 0, "wrong offsets": 0}.get(damage, 30) + 2 * below
+
+
+def test_wrapper_messages_are_searched_for_missing_offsets_together(tmp_path: Path, reads: list[int]) -> None:
+    """Wrong offsets divide a segment into many ranges of valid batches, in another order than in the file."""
+    parts = entries(1000, plain=False)
+    for i in range(0, 1000, 5):
+        parts[i] = mutate(parts[i], 0, struct.pack(">q", 2 * i + 101))
+    log = open_log(tmp_path, parts)
+    assert len(log.plan(log.segments[0]).extents) > 200
+    reads.clear()
+    assert not log.compacted
+    assert len(reads) < 10
+    assert 900 < sum(reads) <= 1000
