@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from salvaging import data, partition
 from source_rows import offsets, read
 
 import kafkafmt
@@ -56,3 +57,14 @@ def test_aborted_records_are_omitted(tmp_path: Path, shift: int, snapshots: bool
     for size in (1, 500):
         table = read(tmp_path, columns=("topic", "partition", "offset"), splitBytes=size, **COMMITTED)
         assert offsets(table) == {("t", 0): expected}
+
+
+def test_falling_index_entries_deliver_each_record_once(tmp_path: Path) -> None:
+    """If tasks divided the segment at these entries, their offset ranges would overlap."""
+    partition(tmp_path, *(data(i) for i in range(12)))
+    log = tmp_path / "t-0" / f"{0:020}.log"
+    size = len(data(0))
+    entries = [({5: 6, 6: 5, 7: 6}.get(i, i), i * size) for i in range(1, 12)]
+    log.with_suffix(".index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    for split in (1, size, 3 * size):
+        assert offsets(read(tmp_path, splitBytes=split)) == {("t", 0): list(range(12))}

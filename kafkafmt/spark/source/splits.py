@@ -107,10 +107,11 @@ def cut_splits(
 
 
 def _divides(rest: Stretch, border: Border) -> bool:
-    """Return whether `border` is inside `rest`, and its index entry does not contradict the borders of `rest`."""
+    """Return whether `border` is inside `rest`, and its index entry contradicts neither other entries nor `rest`."""
     start, end = rest.start, rest.end
     return (
         start.position < border.position < end.position
+        and border.after < border.upto
         and (not start.indexed or start.upto <= border.after)
         and (not end.indexed or border.upto <= end.after)
     )
