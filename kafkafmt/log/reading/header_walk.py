@@ -39,7 +39,7 @@ BLOCK = 256 << 10
 """Number of bytes that are read at once if the batches are small."""
 REMOTE_BLOCK = 4 << 20
 """Number of bytes that are read at once from a URL if the batches are small. This takes one request."""
-_HEADER = struct.Struct(">qiibIhiqqq")
+_HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
 class UnclearHeadersError(Exception):
@@ -101,6 +101,10 @@ class HeaderWalk:
         Last offset of the batches that have been read.
     truncated : bool
         Whether the byte range ends inside a batch.
+    gaps : int
+        Number of places where offsets are missing between two batches, or at the start of the file.
+    thinned : bool
+        Whether a batch has fewer records than offsets, because the log was compacted.
     """
 
     def __init__(self, view: FileView, position: int, end: int, last: int, limit: int, first_returned: int = 0) -> None:
@@ -109,6 +113,9 @@ class HeaderWalk:
         self.first: int | None = None
         self.last: int = last
         self.truncated: bool = False
+        self.gaps: int = 0
+        self.thinned: bool = False
+        self._dense_before = position == 0
         self._end = end
         self._limit = limit
         self._first_returned = first_returned
@@ -154,7 +161,7 @@ class HeaderWalk:
         left = self._end - self.position
         if len(head) < BATCH_HEADER_SIZE:
             head += bytes(BATCH_HEADER_SIZE - len(head))
-        base, length, _, magic, _, attributes, delta, _, _, producer_id = _HEADER.unpack_from(head)
+        base, length, _, magic, _, attributes, delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(head)
         possible = magic in (0, 1, MAGIC_V2) and length >= MIN_LENGTHS[magic]
         size = length + ENTRY_OVERHEAD
         if not possible or base <= self.last:
@@ -174,6 +181,9 @@ class HeaderWalk:
         checked = size <= MARKER_SIZE or position == 0 or size == left
         if checked:
             read_batch(self.view, position, size)
+        self.gaps += self._dense_before and base > self.last + 1
+        self.thinned |= magic == MAGIC_V2 and count <= delta
+        self._dense_before = True
         self.position, self.last = position + size, last
         self.first = base if self.first is None else self.first
         if attributes & (TRANSACTIONAL_BIT | CONTROL_BIT) and base >= self._first_returned:
@@ -201,6 +211,10 @@ class HeaderWalk:
         wrong = (rows["base_offset"] <= before) | (rows["last_offset_delta"] < 0)
         if wrong.any() or lasts[-1] > self._limit or ((rows["magic"] < MAGIC_V2) & (rows["count"] < 0)).any():
             raise UnclearHeadersError
+        gaps = rows["base_offset"] > before + 1
+        self.gaps += int(np.count_nonzero(gaps if self._dense_before else gaps[1:]))
+        self.thinned |= bool(((rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])).any())
+        self._dense_before = True
         transactional = (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0
         chosen = _that_matter(rows[transactional & (rows["base_offset"] >= self._first_returned)])
         sizes, offsets, *others = (

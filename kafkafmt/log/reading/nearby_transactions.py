@@ -42,6 +42,7 @@ from ..format.snapshots import ProducerEntry, read_snapshot
 from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError, read_batch
 from .index_ranges import ReadCounts, stretch_of
 from .partition_dir import PartitionDir, SegmentFile
+from .single_pass import MANY_GAPS
 from .transactions import Transactions
 
 MOST_SNAPSHOTS = 2
@@ -74,6 +75,10 @@ class _Outcomes:
         Maps a producer id to the first and last offset of each of its aborted transactions.
     truncated : bool
         Whether the log ends with an incomplete batch.
+    gaps : int
+        Number of places where offsets are missing between the batches that have been read.
+    thinned : bool
+        Whether a batch has fewer records than offsets, because the log was compacted.
     """
 
     reader: RecordReader
@@ -82,8 +87,15 @@ class _Outcomes:
     opened_before: dict[int, int] = field(default_factory=dict)
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     truncated: bool = False
+    gaps: int = 0
+    thinned: bool = False
     _indexed: list[tuple[int, int]] = field(default_factory=list)
     _abort_markers: set[tuple[int, int]] = field(default_factory=set)
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the batches show that the log was compacted."""
+        return self.thinned or self.gaps >= MANY_GAPS
 
     def add(self, opened: _Opened, batches: Iterable[TransactionalBatch]) -> None:
         """Add the next batches. If a marker cannot be read, raise UnclearHeadersError."""
@@ -157,6 +169,7 @@ def _batches(
     UnclearHeadersError.
     """
     last: int | None = None
+    gaps = 0
     for segment in segments:
         base = segment.base_offset or 0
         if last is not None and base != last + 1 and not directory.cleaned:
@@ -171,7 +184,10 @@ def _batches(
             while (batches := walk.read()) is not None:
                 if last is not None and walk.first is not None and walk.first > last + 1 and not directory.cleaned:
                     raise UnclearHeadersError
+                outcomes.gaps = gaps + walk.gaps
+                outcomes.thinned |= walk.thinned
                 yield walk, opened, batches
+        gaps = outcomes.gaps
         if segment.next_base is None:
             outcomes.truncated = walk.truncated
         elif walk.truncated:
@@ -221,13 +237,17 @@ def outcomes_near(
         for walk, opened, batches in _batches(directory, segments, position, outcomes, counts):
             low = walk.first if low is None else low
             outcomes.add(opened, (b for b in batches if b.attributes & CONTROL_BIT or b.base_offset < end))
-            if high >= end and not outcomes.open:
+            # The next header can contradict the end offset of a batch, or a marker that is out of place. Both are
+            # trusted only after that header was read.
+            at_end = bool(batches) and batches[-1].position + batches[-1].size == walk.position
+            if high >= end and not outcomes.open and not (at_end and batches[-1].attributes & CONTROL_BIT):
                 break
-            # The next header can contradict the end offset of a batch, so the offset is trusted only after that header was read.
             high = walk.last + 1
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
     if high < end or outcomes.open or not outcomes.agrees_with_indexes(base if low is None else low, high):
+        return None
+    if outcomes.gaps and not (directory.cleaned or outcomes.compacted):  # batches after a gap can be out of place
         return None
     result = Transactions()
     result.aborted.update(outcomes.aborted)

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from building import COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, simple_batch
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, simple_batch
 from fuzz.work import counted
 from golden_cases import CASES, LEGACY, Case
 from transactional_logs import damage, write_transactions
@@ -18,7 +18,7 @@ from kafkafmt.log import PartitionDir, PartitionLog, discover
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import TRANSACTION_ENTRY
 from kafkafmt.log.reading.header_walk import HeaderWalk, TransactionalBatch
-from kafkafmt.log.reading.nearby_transactions import open_after
+from kafkafmt.log.reading.nearby_transactions import open_after, outcomes_near
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.reading.transaction_walk import TransactionWalk
 
@@ -297,3 +297,38 @@ def test_markers_of_small_transactions_are_read_with_the_batches_around_them(tmp
     assert committed(log, 0, NO_END) == list(range(0, 2000, 2))
     assert not log.knows_transactions
     assert log.reads < 50
+
+
+@pytest.mark.parametrize("end", [[], [simple_batch([b"v"], 6)]], ids=["at the end", "before a batch"])
+def test_marker_after_missing_offsets_requires_the_whole_log(tmp_path: Path, end: list[bytes]) -> None:
+    """A copy of a later commit marker has overwritten a batch before the abort marker."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    abort, commit = (control_batch(kind, base_offset=at, producer_id=5) for kind, at in ((ABORT, 2), (COMMIT, 4)))
+    file = path / f"{0:020}.log"
+    file.write_bytes(b"".join([transactional_batch(0), commit, abort, transactional_batch(3), commit, *end]))
+    directory = partition(path)
+    assert outcomes_near(directory, directory.segments[0], 0, 1, 1 << 20) is None
+    marker = control_batch(COMMIT, base_offset=1, producer_id=5)
+    file.write_bytes(b"".join([transactional_batch(0), marker, abort, transactional_batch(3), commit, *end]))
+    found = outcomes_near(directory, directory.segments[0], 0, 1, 1 << 20)
+    assert found is not None
+    assert not found.aborted
+
+
+def test_offsets_that_compaction_has_removed_do_not_require_the_whole_log(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    batches = [transactional_batch(0), transactional_batch(3), control_batch(COMMIT, base_offset=6, producer_id=5)]
+    file = path / f"{0:020}.log"
+    file.write_bytes(b"".join(batches))
+    directory = partition(path)
+    assert outcomes_near(directory, directory.segments[0], 0, 7, 1 << 20) is None
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 7\n")
+    directory = partition(path)
+    assert outcomes_near(directory, directory.segments[0], 0, 7, 1 << 20) is not None
+    (tmp_path / "cleaner-offset-checkpoint").unlink()
+    thinned = batch([record(2, value=b"v")], base_offset=7, last_offset_delta=2)  # one record for three offsets
+    file.write_bytes(b"".join([*batches, thinned]))
+    directory = partition(path)
+    assert outcomes_near(directory, directory.segments[0], 0, 10, 1 << 20) is not None
