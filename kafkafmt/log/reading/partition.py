@@ -141,6 +141,14 @@ class PartitionLog(PlannedLog):
         """
         self._stretches[segment.name] = stretch
 
+    def plan_first(self, segment: SegmentFile) -> None:
+        """Read a segment only with a plan, also if one pass could confirm its batches.
+
+        A plan can omit valid batches next to damage. If the transactions were found with this plan, the
+        outcomes of the omitted batches are not known.
+        """
+        self._planned_first.add(segment.name)
+
     def parts(
         self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False, headers_only: bool = False
     ) -> Iterator[Part]:
@@ -191,7 +199,7 @@ class PartitionLog(PlannedLog):
         if known.extents is not delivered:  # an earlier pass has already read batches of the segment
             known.extents = delivered = list(known.extents)
         try:
-            for part in reading.parts(start, end):
+            for part in () if segment.name in self._planned_first else reading.parts(start, end):
                 yield part
                 add_run(delivered, part.extent)
                 ahead.request((view.size if stretch is None else stretch.end.position) - part.extent.end)

@@ -101,6 +101,7 @@ class PlannedLog:
         self.tell: Tell = tell or _ignore
         self._on_missing = on_missing or _ignore
         self._adopted: set[str] = set()
+        self._planned_first: set[str] = set()
         self.bytes_read = self.reads = 0
         self.read_seconds: float = 0.0
         self.decompress_seconds: float = 0.0

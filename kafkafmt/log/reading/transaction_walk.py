@@ -145,6 +145,7 @@ class TransactionWalk(EventDamage):
         """
         if is_harmless(events.damaged):  # true for most segments
             return
+        self.found.damaged_segments.append(events.plan.segment.base_offset or 0)
         self._places = HidingPlaces(files.joined(self.log.directory.path, events.plan.segment.name), events)
         if len(events.extents):
             self._suspend_before(int(events.extents.columns.first[0]), events.plan.segment.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -177,6 +177,9 @@ class Transactions:
         such a transaction as open, or as aborted if an abort marker of the producer follows. A
         transaction is omitted if the next marker of its producer is a commit marker, or if only
         index entries without markers show that it has ended.
+    damaged_segments : list of int
+        Base offsets, in order, of segments in which damage may hide markers. The plans of these segments show
+        which batches were read to find the transactions. The outcomes of other batches are not known.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -185,6 +188,7 @@ class Transactions:
     last_stable_offset: int = 0
     unmarked: list[Aborted] = field(default_factory=list)
     committed_unmarked: Doubts = field(default_factory=Doubts.none)
+    damaged_segments: list[int] = field(default_factory=list)
 
     @property
     def undecided(self) -> str:
@@ -212,7 +216,9 @@ class Transactions:
             if (kept := [span for span in _between(spans, first, last) if span[1] >= first])
         }
         doubts = self.doubts.at((self.doubts.first <= last) & (self.doubts.last >= first)).compact()
-        return Transactions(aborted, self.open, doubts, self.last_stable_offset)
+        bases = self.damaged_segments
+        damaged = bases[bisect_left(bases, first) : bisect_right(bases, last)]
+        return Transactions(aborted, self.open, doubts, self.last_stable_offset, damaged_segments=damaged)
 
     def committed(self, table: BatchTable) -> np.ndarray:
         """Remove batches of aborted and open transactions from an array of batch headers."""

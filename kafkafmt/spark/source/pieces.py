@@ -192,6 +192,8 @@ class Piece:
 
         def widen() -> None:
             """Find the transactions of the whole segment, because the index contradicts the batches."""
+            if self.transactions is not None:  # they were found by reading the whole log
+                return
             segment_end = whole_segment(self.segment, 0).end.upto + 1
             found = self._find_transactions(log, 0, segment_end, limits, confirmed_only, shared)
             found.doubts = found.doubts.without(log.transactions.doubts)
@@ -211,6 +213,8 @@ class Piece:
                 )
                 report(log.transactions)
                 log.on_unconfirmed = widen
+                if self.segment.base_offset in log.transactions.damaged_segments:
+                    log.plan_first(self.segment)
             yield from log.chunks(columns, self.interval, on_damage=on_damage)
             check_topic_id(self.directory, self.topic_id)
         except OSError as error:
