@@ -211,29 +211,63 @@ def _findings(
 def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
     """Find rejected batches that contain exactly the offsets which are missing between two accepted batches.
 
-    `chosen` and `others` contain the indexes of the accepted and the rejected ranges of batches.
-    Return two arrays of indexes: the found ranges in file order, and all accepted and found ranges
-    in offset order. If several ranges have the missing offsets, the first one is used. If the
-    offsets of a range overlap those of another rejected range, it is not used, because the result
-    would depend on their order.
+    Several ranges can fill a gap together. `chosen` and `others` contain the indexes of the accepted
+    and the rejected ranges of batches. Return two arrays of indexes: the found ranges in file order, and
+    all accepted and found ranges in offset order. If several ranges have all missing offsets, the first
+    one is used. If the offsets of a range overlap those of another rejected range, it is not used,
+    because the result would depend on their order.
     """
     none = np.empty(0, np.int64)
     if not len(chosen) or not len(others):
         return none, chosen
     first, last = runs.first[others], runs.last[others]
-    gap = _gaps_for(runs.at(others), runs.at(chosen), lower)
+    rejected, accepted = runs.at(others), runs.at(chosen)
+    gap = _gaps_for(rejected, accepted, lower)
     at = np.flatnonzero(gap >= 0)
     at = at[np.unique(gap[at], return_index=True)[1]]
+    shared = _shared_gaps(rejected, accepted, lower, gap[at])
+    at = np.concatenate((at, np.flatnonzero(shared >= 0)))
     rest = np.ones(len(others), bool)
     rest[at] = False
     if rest.any():
         low, high = np.minimum(first, last)[rest], np.maximum(first, last)[rest]
         by_low = np.argsort(low)
         highest = np.concatenate(([-1], np.maximum.accumulate(high[by_low])))
-        at = at[highest[np.searchsorted(low[by_low], last[at], "right")] < first[at]]
+        overlaps = highest[np.searchsorted(low[by_low], last[at], "right")] >= first[at]
+        at = at[~overlaps & ~((shared[at] >= 0) & np.isin(shared[at], shared[at[overlaps]]))]
     fills = others[np.sort(at)]
     both = np.concatenate((chosen, fills))
     return fills, both[np.argsort(runs.first[both], kind="stable")]
+
+
+def _shared_gaps(runs: RunColumns, accepted: RunColumns, lower: int, filled: IntArray) -> IntArray:
+    """Return the index of the gap that each range fills together with others, or -1 if there is no such gap.
+
+    The offsets of these ranges are consecutive, and no other range is in the gap. `filled` contains the
+    gaps that a single range fills. For the indexes of gaps, see `_gaps_for`.
+    """
+    found = np.full(len(runs), -1)
+    gap, start, after = _gaps_at(runs.first, accepted, lower)
+    inside = (gap < len(accepted)) & (start <= runs.first) & (runs.first <= runs.last) & (runs.last < after)
+    rows = np.flatnonzero(inside & ~np.isin(gap, filled))
+    rows = rows[np.argsort(runs.first[rows], kind="stable")]
+    if len(rows) < 2:
+        return found
+    numbers = gap[rows]
+    begins = np.append(True, numbers[1:] != numbers[:-1])
+    ends = np.append(begins[1:], True)
+    before = np.where(begins, start[rows], np.append(0, runs.last[rows][:-1] + 1))
+    wrong = (runs.first[rows] != before) | (ends & (runs.last[rows] != after[rows] - 1))
+    fits = ~np.isin(numbers, numbers[wrong])
+    found[rows[fits]] = numbers[fits]
+    return found
+
+
+def _gaps_at(first: IntArray, accepted: RunColumns, lower: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the index of the gap that can contain each offset in `first`, its first offset, and the offset after it."""
+    gap = np.searchsorted(accepted.first, first, "right")
+    start = np.concatenate(([lower], accepted.last + 1))[gap]
+    return gap, start, accepted.first[np.minimum(gap, len(accepted) - 1)]
 
 
 def _gaps_for(runs: RunColumns, accepted: RunColumns, lower: int) -> IntArray:
@@ -244,9 +278,7 @@ def _gaps_for(runs: RunColumns, accepted: RunColumns, lower: int) -> IntArray:
     """
     if not len(accepted):
         return np.full(len(runs), -1)
-    gap = np.searchsorted(accepted.first, runs.first, "right")
-    start = np.concatenate(([lower], accepted.last + 1))[gap]
-    after = accepted.first[np.minimum(gap, len(accepted) - 1)]
+    gap, start, after = _gaps_at(runs.first, accepted, lower)
     fits = (gap < len(accepted)) & (runs.first == start) & (start <= runs.last) & (runs.last == after - 1)
     return np.where(fits, gap, -1)
 

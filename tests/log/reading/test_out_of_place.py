@@ -81,6 +81,26 @@ def test_copies_in_adjacent_segments_are_found(tmp_path: Path) -> None:
     assert delivered(log) == list(range(60))
 
 
+@pytest.mark.parametrize("order", [[4, 3, 2], [5, 4, 3, 2], [5, 3, 2, 4]], ids=str)
+def test_several_batches_fill_a_gap_together(tmp_path: Path, order: list[int]) -> None:
+    parts = batches(0, 20)
+    log = write(tmp_path, (0, [*parts[:2], *(parts[i] for i in order), *parts[2 + len(order) :]]))
+    assert set(problems(log)) == {"batch_out_of_place"}
+    assert delivered(log) == list(range(20))
+    interval = OffsetInterval(2, 4)
+    assert [r.offset for r in log.records(interval)] == [2, 3]
+
+
+@pytest.mark.parametrize("extra", [[], [3]], ids=str)
+def test_batches_that_do_not_fill_a_gap_together_are_damage(tmp_path: Path, extra: list[int]) -> None:
+    """One batch is missing, or two different batches have the same offset."""
+    parts = batches(0, 20)
+    moved = [*(changed(parts[i]) for i in extra), *parts[2 if extra else 3 : 4][::-1]]
+    log = write(tmp_path, (0, [*parts[:2], parts[4], *moved, *parts[5:]]))
+    assert problems(log)["contradicting_offsets"]
+    assert delivered(log) == [*range(2), *range(4, 20)]
+
+
 def test_first_of_two_batches_fills_a_gap(tmp_path: Path) -> None:
     """Both batches have the missing offset. The second one is damage, because its content differs."""
     parts = batches(0, 10)
