@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import time
 from pathlib import Path
 
 import pytest
+from building import simple_batch
 from salvaging import data, partition
 from source_rows import offsets, read
 
@@ -68,3 +70,19 @@ def test_falling_index_entries_deliver_each_record_once(tmp_path: Path) -> None:
     log.with_suffix(".index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
     for split in (1, size, 3 * size):
         assert offsets(read(tmp_path, splitBytes=split)) == {("t", 0): list(range(12))}
+
+
+@pytest.mark.parametrize("change", [-1, -2, 1])
+def test_batch_before_a_border_with_a_wrong_offset_is_delivered(tmp_path: Path, change: int) -> None:
+    """The offset of the batch at a border is wrong by less than the size of a batch."""
+    batches = [simple_batch([b"%d" % (4 * i + j) for j in range(4)], 4 * i) for i in range(8)]
+    changed = struct.pack(">q", 16 + change) + batches[4][8:]
+    partition(tmp_path, *batches[:4], changed, *batches[5:])
+    log = tmp_path / "t-0" / f"{0:020}.log"
+    positions = itertools.accumulate(map(len, batches[:-1]))
+    entries = [(4 * i + 3, position) for i, position in enumerate(positions, 1) if i % 2 == 0]
+    log.with_suffix(".index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    expected = [r.offset for r in kafkafmt.open(tmp_path)["t", 0].records(on_error="skip")]
+    assert len(expected) == 28
+    for split in (1, 2 * len(batches[0])):
+        assert offsets(read(tmp_path, mode="PERMISSIVE", splitBytes=split)) == {("t", 0): expected}

@@ -15,9 +15,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import MAX_OFFSET, NO_END
+from ..._backend import core
+from ...constants import ENTRY_OVERHEAD, MAX_OFFSET, MIN_LEGACY_LENGTH, NO_END
 from ...errors import KafkaFormatError
-from ...types import IntArray
+from ...types import BATCH_DTYPE, IntArray, last_offset
 from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, all_offset_entries
 from ..format.preallocated import start_of_last_hole
@@ -63,6 +64,8 @@ class Border:
     after : int
         Offset in the index entry before the entry for `position`. The first offset of the batch at
         `position` is higher. It is -1 if there is no such entry.
+    before : int
+        Position in the index entry before the entry for `position`. It is 0 if there is no such entry.
     """
 
     position: int
@@ -70,6 +73,7 @@ class Border:
     indexed: bool = True
     outermost: bool = field(default=False, compare=False)
     after: int = field(default=-1, compare=False)
+    before: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +262,18 @@ def border_offset(log: FileView, border: Border) -> int:
     return first if first is not None and border.after < first else border.after + 1
 
 
+def last_offset_in(log: FileView, start: int, end: int) -> int | None:
+    """Return the last offset of the batches between two file positions, or None if the bytes are not valid batches."""
+    size = end - start
+    if not 0 < size <= MAX_RANGE_BYTES:
+        return None
+    data, table = log.read(start, size), np.empty(size // (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH) + 1, BATCH_DTYPE)
+    scan = core.scan_batches(data, table, 0, len(data))
+    if scan.error is not None or scan.position != size or not scan.count:
+        return None
+    return last_offset(table[scan.count - 1])
+
+
 def border_near(segment: SegmentFile, position: int) -> Border | None:
     """Return the first batch position in the index that is at least `position`, or None if there is none."""
     return _border_of(segment, lambda view: _last_entry(view, lambda _, at: at < position) + 1)
@@ -357,7 +373,8 @@ def _border(view: FileView, base: int, i: int) -> Border | None:
     k = i - first
     if len(positions) <= k or positions[k] <= 0:
         return None
-    return Border(int(positions[k]), int(offsets[k]), after=int(offsets[0]) if k else -1)
+    after, before = (int(offsets[0]), int(positions[0])) if k else (-1, 0)
+    return Border(int(positions[k]), int(offsets[k]), after=after, before=before)
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from ...constants import MIN_OFFSET, NO_END
 from ...text import offset_range
 from ...types import last_offset, last_offsets
-from .index_ranges import Stretch
+from ..format.file_view import FileView
+from .index_ranges import Stretch, last_offset_in
 from .models import Damage
 from .part import Part
 from .parts import RunColumns
@@ -148,6 +149,12 @@ class StretchRemainder:
         ]
         return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
 
+    def _other_task_delivers(self, view: FileView) -> bool:
+        """Return whether the task before this one can deliver batches up to its border without a plan."""
+        start = self.stretch.start
+        last = last_offset_in(view, start.before, start.position)
+        return last is not None and last < self.low
+
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the unread batches in `part`, and a `Damage` object for each batch with contradictory offsets.
 
@@ -164,7 +171,11 @@ class StretchRemainder:
             first = int(np.argmax(keep))
             row = part.table[first]
             unsure = first or part.before + 1 < self.reached
-            if unsure and part.walker.first_offset_at(int(row["position"]) + part.position) < self.reached:
+            if (
+                unsure
+                and part.walker.first_offset_at(int(row["position"]) + part.position) < self.reached
+                and (self.reached > self.low or self._other_task_delivers(part.walker.view))
+            ):
                 keep[first] = False
                 overlaps.append(_contradiction(part, row, self.reached))
         return _with_rows(part, keep), overlaps

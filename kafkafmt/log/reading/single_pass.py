@@ -38,6 +38,7 @@ from .index_ranges import (
     border_offset,
     divide,
     first_offset_at,
+    last_offset_in,
     whole_segment,
 )
 from .missing import changed
@@ -200,12 +201,9 @@ class SinglePass:
         first = self._first_offset_at(border, after)
         if first is None:
             return None
-        size = border.position - before
-        data, table = self._view.read(before, size), np.empty(size // SMALLEST_BATCH + 1, BATCH_DTYPE)
-        scan = core.scan_batches(data, table, 0, len(data))
-        if scan.error is not None or scan.position != size or not scan.count:
+        last = last_offset_in(self._view, before, border.position)
+        if last is None:
             return None
-        last = last_offset(table[scan.count - 1])
         return first if last == first - 1 or (self.compacted and last < first) else None
 
     def _confirmed(self, found: Range, expected: int) -> Part | None:
