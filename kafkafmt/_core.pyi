@@ -1510,7 +1510,7 @@ def decompress_snappy(
 
     Notes
     -----
-    The same checks are made as by `check_snappy`. The function runs without the GIL. For large data, the
+    The function makes the same checks as `check_snappy`, and runs without the GIL. For large data, the
     decompressors of libraries are faster.
     """
 

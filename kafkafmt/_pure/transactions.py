@@ -1,4 +1,4 @@
-"""Follow transactions from batch to batch. Dicts of the caller contain the states."""
+"""Track transactions from batch to batch. The caller passes dicts that contain the states."""
 
 from __future__ import annotations
 

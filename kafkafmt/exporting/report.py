@@ -66,7 +66,7 @@ class PartitionQuarantined:
 
 @dataclass(frozen=True)
 class PartitionSkipped:
-    """Intact data of one partition that was not exported."""
+    """Intact records and segments of one partition that were not exported, and the findings of the partition."""
 
     records: int
     """Number of records that were read but are not selected, such as control records."""

@@ -246,7 +246,7 @@ def bytes_before(
     """
     sizes = spans[:, 1] - spans[:, 0]
     found = np.full(len(markers), sizes.sum(), np.int64)
-    # The difference between the position of a byte in the copy and in the file, for each byte range.
+    # In each byte range, a byte's position in the copy is its position in the file plus the shift of the range.
     shifts = np.cumsum(sizes) - sizes - spans[:, 0]
     order = np.argsort(spans[:, 0], kind="stable")
     starts, shifts = spans[order, 0], shifts[order]

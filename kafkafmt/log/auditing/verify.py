@@ -322,13 +322,15 @@ def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
 def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Finding]:
     """Return a finding for each gap in the offsets between two segments.
 
+    If the first segment is damaged, a gap between its base offset and its first batch is also a finding.
+
     Gaps that compaction or damage explains are omitted. Two segments are compared only if they are
     adjacent in the directory, because the caller may have passed only some of the `.log` files. A
     segment without readable batches counts as empty.
     """
     findings: list[Finding] = []
     end: int | None = None
-    # A first segment without damage can be an excerpt of a segment, with any first offset.
+    # A file without damage can be an excerpt of a segment. Therefore, it can begin at any offset.
     if plans and len(plans[0].damaged):
         segment, start = plans[0].segment, _first_offset(plans[0])
         if segment.base_offset is not None and start is not None:
@@ -356,7 +358,10 @@ def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Findi
 
 
 def _first_offset(plan: SegmentPlan) -> int | None:
-    """Return the first offset of a segment, including damage. It is the base offset if the segment is empty."""
+    """Return the first offset of the valid batches in a segment.
+
+    Return the base offset instead if there are no valid batches, or if damage begins at the base offset.
+    """
     base, first = plan.segment.base_offset, plan.first_offset
     return base if first is None or (DamageColumns.of(plan.damaged).first == base).any() else first
 

@@ -205,8 +205,8 @@ class VerifyPass:
         """Return whether a reader of the segment gets exactly the batches that were passed to `see`, in the same order.
 
         If so, add the batches and the damage of the segment to the transactions. Otherwise, discard
-        all data that `see` has collected for the segment. Then read the segment again with
-        `add_again` and `end_again`, unless the check is shallow.
+        all data that `see` has collected for the segment. Unless the check is shallow, the caller must then
+        read the segment again, and call `add_again` and `end_again`.
         """
         runs = RunColumns.of(plan.extents)
         positions = runs.position.tolist()
@@ -240,7 +240,10 @@ class VerifyPass:
             self._walk.add_rows(table, found, markers, name)
 
     def end_again(self, plan: SegmentPlan, changed: bool) -> None:
-        """End a segment for which `is_complete` has returned False. `changed` is True if the file has changed since."""
+        """End a segment for which `is_complete` has returned False.
+
+        `changed` is True if the file has changed since `plan` was created.
+        """
         if changed:
             self._walk = None
         if self._walk is not None:

@@ -12,17 +12,17 @@ from ...types import IntArray
 from .file_view import FileView, aligned_buffer
 
 GROUP_BYTES = 1 << 20
-"""Largest total size of the spans that should be read together."""
+"""Largest total size of spans that are read together, in bytes."""
 WINDOW_BYTES = 256 << 20
-"""Largest distance, in bytes, from the start of the first span to the end of the last one in a local file."""
+"""Largest size of a part of a local file whose spans are read together, in bytes."""
 PAGE_BYTES = 4096
-"""Gap between two spans of a local file up to which one system call reads both spans and the gap."""
+"""Largest gap between two spans of a local file that are read with one system call, in bytes."""
 
 
 def window_of(view: FileView) -> int:
     """Return the size of the largest part of a file whose spans can be read together.
 
-    A remote file is read with one request for the whole part, so that the part must be small.
+    In a remote file, one request reads the whole part. Therefore, the part must be small.
     """
     return GROUP_BYTES if view.least_read else WINDOW_BYTES
 
@@ -30,7 +30,7 @@ def window_of(view: FileView) -> int:
 def _sparse_buffer(size: int) -> npt.NDArray[np.uint8]:
     """Return an array of `size` bytes whose pages take memory only after they were written."""
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # a huge page has 2 MiB on most machines
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # with huge pages, a small span would take 2 MiB on most machines
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, np.uint8)
 
@@ -56,7 +56,8 @@ class SpanBuffer:
     def fill(self, view: FileView, position: int, spans: IntArray) -> int:
         """Read spans of a file.
 
-        Return the end of the last span, or the position in the buffer at which the file ends.
+        Return the position in the buffer after the last span. If the file ends before this position, return
+        the position in the buffer at which the file ends.
 
         Parameters
         ----------

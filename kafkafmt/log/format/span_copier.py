@@ -106,8 +106,9 @@ class SpanCopier:
     def windows(self, view: FileView, spans: IntArray) -> Iterator[tuple[int, int, ByteArray | None]]:
         """Divide byte ranges of `view` into ranges that are processed together.
 
-        For each group of small byte ranges, yield a range that contains the group, and the concatenated
-        bytes of the group. These bytes are valid until the next item is requested. For each large byte range, yield its start, its end and None.
+        For each group of small byte ranges, yield the start and the end of a range that contains the group,
+        and the concatenated bytes of the group. These bytes are valid until the next item is requested. For
+        each large byte range, yield its start, its end and None.
         """
         at = 0
         while at < len(spans):

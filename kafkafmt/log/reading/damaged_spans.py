@@ -156,7 +156,7 @@ class DamagedSpans(Rows[Damage]):
         return DamagedSpans(self.file, self.columns.at(rows), self._bads.at(rows + self._start))
 
     def within(self, start: int, end: int) -> DamagedSpans:
-        """Return the damage because of which offsets in [start, end) may be missing."""
+        """Return only the damaged byte ranges whose possibly missing offsets overlap [start, end)."""
         first, last = self.columns.first, self.columns.last
         overlaps = np.maximum(first, last) >= start
         if end <= MAX_OFFSET:
@@ -192,7 +192,8 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
         return NOT_DAMAGED
     position, end = bads.position[:n], bads.end[:n]
     first, last, known = bounds.of(parts.bad_at[:n])
-    own = bads.stored[:n] - bads.crc[:n]  # for batches with contradicting offsets: last offset - first offset
+    # For batches with contradicting offsets, `crc` and `stored` contain their first and last offset.
+    own = bads.stored[:n] - bads.crc[:n]
     misplaced = (bads.magic[:n] == OFFSET_PROBLEM) & (own != last - first)
     columns = DamageColumns(position, end - position, first, last, known, bads.records[:n], bads.whole[:n], misplaced)
     return DamagedSpans(file, columns, bads)

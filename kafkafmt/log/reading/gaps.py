@@ -17,7 +17,7 @@ from .segment_walker import Walker
 
 
 def has_gap(walker: Walker, plan: SegmentPlan, extents: Extents) -> bool:
-    """Return whether offsets are missing in one of some ranges of valid batches of a segment.
+    """Return whether offsets are missing in at least one of the ranges of valid batches in `extents`.
 
     The wrapper messages are decompressed, because their headers contain only their last offsets. Each
     range is read once. Small ranges are read and decompressed together.

@@ -22,7 +22,9 @@ WINDOW = 64 << 10
 
 
 def is_harmless(damaged: Sequence[Damage]) -> bool:
-    """Return whether each damaged byte range is exactly one batch of the log that is larger than a marker.
+    """Return whether no damaged byte range can contain a marker, or have overwritten one.
+
+    This is the case if each range is exactly one batch that is larger than a marker, and not misplaced.
 
     For a few byte ranges, lists are faster than NumPy.
     """
@@ -37,13 +39,15 @@ def is_harmless(damaged: Sequence[Damage]) -> bool:
 def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDArray[np.bool_]:
     """Return a mask that is True for each damaged byte range that can contain a transaction marker.
 
-    Damage contains no marker if no offset is missing, because every marker has an offset. It also
-    contains no marker if it is exactly one batch that is larger than a marker. A misplaced batch can
-    have overwritten a marker.
+    Damage contains no marker in these two cases:
+
+    - No offset is missing. Every marker has an offset.
+    - The damage is exactly one batch that is larger than a marker, and this batch is not misplaced. A
+      misplaced batch can have overwritten a marker.
 
     `path` is the path of the damaged segment. The segment is opened only for damage that is larger
-    than a marker, has missing offsets, and is not known to be exactly one batch. If the file does
-    not exist, the mask is True for this damage.
+    than a marker, has missing offsets, is not misplaced, and is not known to be exactly one batch. If
+    the file does not exist, the mask is True for this damage.
     """
     spans = DamageColumns.of(damaged)
     large = (spans.length > MARKER_SIZE) & ~spans.misplaced

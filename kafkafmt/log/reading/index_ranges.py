@@ -62,10 +62,10 @@ class Border:
         Whether the border was chosen because of the selected offsets, so that no task reads the
         bytes beyond it. If the index is wrong, selected batches can be beyond it.
     after : int
-        Offset in the index entry before the entry for `position`. The first offset of the batch at
-        `position` is higher. It is -1 if there is no such entry.
+        Offset in the previous index entry, or -1 if there is no previous entry. The first offset of the
+        batch at `position` is higher than `after`.
     before : int
-        Position in the index entry before the entry for `position`. It is 0 if there is no such entry.
+        Position in the previous index entry, or 0 if there is no previous entry.
     """
 
     position: int
@@ -255,8 +255,9 @@ def first_offset_at(log: FileView, border: Border) -> int | None:
 def border_offset(log: FileView, border: Border) -> int:
     """Return the offset at which two tasks divide the offsets of a segment between them.
 
-    Usually, it is the first offset of the batch at `border`. If the batch header contradicts the index,
-    it is the lowest offset that this batch can have. Both tasks get the same result.
+    Usually, this is the first offset of the batch at `border`. If the batch header contradicts the index,
+    this is the lowest offset that the batch can have according to the index. Both tasks get the same
+    result.
     """
     first = first_offset_at(log, border)
     return first if first is not None and border.after < first else border.after + 1

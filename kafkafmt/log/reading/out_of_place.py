@@ -1,10 +1,12 @@
 """Decide what to do with valid batches whose offsets contradict other batches of the segment.
 
-The offsets of a batch contradict those of another batch if they overlap, or if the file contains
-the higher offsets first. A contradicting batch is read if it contains exactly the offsets that are
-missing between two other batches. If it is an identical copy of another batch, it is omitted. If
-offsets are missing at the place of the copy, the copy may have overwritten other batches, and is
-reported as damage. In all other cases, the batch is reported as damage too.
+The offsets of two batches contradict each other if they overlap, or if the file contains the higher
+offsets first. The first of these rules that applies decides what to do with a contradicting batch:
+
+1. A batch is read if it contains exactly the offsets that are missing between two other batches.
+2. An identical copy of another batch is omitted, unless it may have overwritten other batches
+   (`_overwriting`).
+3. Any other batch is reported as damage.
 
 A segment can contain a million such batches, so all of them are handled together, as arrays.
 """
@@ -88,9 +90,9 @@ class _Rejected:
 def place(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, chosen: IntArray, lower: int) -> Placed:
     """Decide which batches of a segment are read, which are skipped, and which are reported as damage.
 
-    `parts` contains all ranges of valid batches, and `n_bads` damaged byte ranges. `chosen` contains the
-    indexes of the valid ranges that do not contradict each other. `lower` is the lowest offset of the
-    segment.
+    `parts` contains all ranges of valid batches, and all damaged byte ranges. `n_bads` is the number of
+    damaged byte ranges. `chosen` contains the indexes of the valid ranges that do not contradict each
+    other. `lower` is the lowest offset of the segment.
     """
     runs = parts.runs
     remaining = np.ones(len(runs), bool)
@@ -145,8 +147,9 @@ def _overwriting(
 ) -> npt.NDArray[np.bool_]:
     """Return a mask that is True for each copy that may have overwritten batches, because offsets are missing there.
 
-    If there is damage at the same place, the damage explains the missing offsets. In a compacted log,
-    missing offsets are normal. `copies_at` and `damaged_at` contain the indexes of the copies and of the
+    The mask is False for a copy if there is damage at the same place, because the damage explains the
+    missing offsets. It is False for all copies if the log seems to be compacted, because missing offsets
+    are then normal. `copies_at` and `damaged_at` contain the indexes of the copies and of the
     damage among all ranges of the segment. `moved` contains the first offsets of the batches that are
     delivered although they are out of place.
     """

@@ -84,11 +84,11 @@ class SegmentRemainder:
 
 @dataclass(frozen=True)
 class StretchRemainder:
-    """The unread part of a segment that several tasks read, as an offset range and a range of file positions.
+    """The unread part of a byte range of a segment. Other tasks read the other byte ranges of the segment.
 
-    A task that reads its byte range without a plan delivers the batches in this range. A task with a plan
-    delivers the batches in its offset range, also if they are out of place in the file. No offset is
-    delivered twice, because both kinds of tasks divide the offsets at the same borders.
+    Without a plan, a task delivers the batches in its byte range. With a plan, a task delivers the batches
+    in its offset range, also if they are out of place in the file. No offset is delivered twice, because
+    the borders of the byte ranges also divide the offsets.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class StretchRemainder:
         Offset after the last batch that has been read. Initially, `low`.
     divided : bool
         Whether another task can deliver the offsets below `low` without a plan. False if a wrapper message
-        is at the border, because its header contains only its last offset, and tasks plan such segments.
+        is at the border. Its header contains only its last offset, so the other task uses a plan.
     """
 
     stretch: Stretch
@@ -136,10 +136,10 @@ class StretchRemainder:
         return NO_END - 1 if end.indexed or end.outermost else end.position
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
-        """Return a copy of `plan` without the batches and the damaged byte ranges that have already been processed.
+        """Return a copy of `plan` with only the valid and the damaged byte ranges that this task must still process.
 
-        The returned plan contains each range of valid batches with at least one unread batch. Such
-        a range can also contain batches that have already been read.
+        Valid byte ranges are not divided. Therefore, they can also contain batches that have already been
+        read, and batches that belong to other tasks.
         """
         low, high = self._positions
         extents = [

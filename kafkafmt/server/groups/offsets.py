@@ -15,7 +15,7 @@ COMMIT_BYTES = 400
 """Approximate memory of a commit without its metadata, in bytes."""
 CLASSIC_PROTOCOL = "consumer"
 CLASSIC, CONSUMER = "classic", "consumer"
-"""Group protocols, as in `GroupFacts.type`."""
+"""Names of the two group protocols: the classic protocol, and the protocol of KIP-848."""
 
 
 class Commit(NamedTuple):
