@@ -36,14 +36,14 @@ MARKER_BYTES = 77
 BATCH_OVERHEAD = 71
 """Size of a batch with one record, without the value."""
 FAR = 80_000
-"""Distance of a wrong offset from the correct one. No read call covers the places of both offsets."""
+"""Distance of a wrong offset from the correct one. The batches with these two offsets are too far apart for one read call."""
 INNER_MESSAGES = 4
 VALUE_AT = 34
 """Position of the value in a message of format 1 without a key."""
 DATA_HEADERS = {GZIP: 10, SNAPPY: 20, LZ4: 7}
 """Size of the header of the compressed data."""
 CODEC_NAMES = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd", 5: "known"}
-"""Names of the codecs. Kafka has no codec 5."""
+"""Names of the codecs for the kinds of damage. Kafka has no codec 5, so its data is not of a known codec."""
 Batch = Callable[[int], bytes]
 """A function that returns the batch with a given index. The offsets of the batches increase."""
 
@@ -62,12 +62,12 @@ def corrupted(batch: bytes) -> bytes:
 
 
 def with_length(batch: bytes) -> bytes:
-    """Return a batch whose length field is twice as large, without the header."""
+    """Return a batch whose length field states about twice the size of the batch."""
     return mutate(batch, 8, struct.pack(">i", 2 * len(batch) - 9))
 
 
 def with_offset(batch: bytes, distance: int) -> bytes:
-    """Return a batch whose offset is wrong by `distance`. It is not negative."""
+    """Add `distance` to the base offset of a batch. A negative result is replaced by 0."""
     return mutate(batch, 0, struct.pack(">q", max(int.from_bytes(batch[:8], "big") + distance, 0)))
 
 
@@ -92,7 +92,7 @@ def transactional(i: int, size: int) -> bytes:
 
 
 def open_transaction(i: int) -> bytes:
-    """Return the only batch of a producer, whose transaction has not ended."""
+    """Return a transactional batch. Each batch has another producer, and no transaction ends."""
     return simple_batch([bytes(8)], i, flags=TRANSACTIONAL, producer_id=i, producer_epoch=0, base_sequence=0)
 
 
@@ -118,7 +118,7 @@ def last_offset(i: int) -> int:
 
 
 def mixed(magic: int, i: int) -> bytes:
-    """Return a wrapper message or an uncompressed message."""
+    """Return a wrapper message if `i` is odd, or an uncompressed message."""
     return wrapper(GZIP, magic, i) if i % 2 else message(magic, None, bytes(50), offset=last_offset(i), timestamp=5)
 
 

@@ -1,6 +1,6 @@
 """Measure how fast damaged segments are verified, read and salvaged.
 
-Each kind of damage of `damaged_logs.py` is measured with segments of two sizes. Another benchmark
+Each kind of damage that `damaged_logs.py` defines is measured with segments of two sizes. Another benchmark
 measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or damaged. A third benchmark
 measures segments of 16 KiB that have indexes and producer snapshots. Its partitions have either no
 producer ids or five transactional producers. For comparison, it measures a loop that only reads the

@@ -195,7 +195,7 @@ def in_transaction(base: int, *values: bytes) -> bytes:
 
 @pytest.mark.parametrize("offset", [0, 3, 1000, 10])
 def test_misplaced_batch_can_have_overwritten_a_marker(tmp_path: Path, offset: int) -> None:
-    """One batch, such as a copy of the batch at offset 10, has overwritten the marker at offset 5 and a batch."""
+    """A batch has overwritten the marker at offset 5 and the batch at offset 6. It can be a copy of the batch at offset 10."""
     aborted = in_transaction(0, *[b"aborted"] * 5)
     lost = control_batch(ABORT, base_offset=5, producer_id=7, producer_epoch=0) + simple_batch([b"lost" * 20], 6)
     misplaced = simple_batch([bytes(len(lost) - len(simple_batch([b""])) - 2)], offset)
@@ -213,7 +213,7 @@ def test_misplaced_batch_can_have_overwritten_a_marker(tmp_path: Path, offset: i
 
 
 def test_batch_with_a_wrong_base_offset_hides_no_marker(tmp_path: Path) -> None:
-    """The number of its offsets is the number of missing offsets, so it has not overwritten other batches."""
+    """The batch has as many offsets as are missing, so it has not overwritten other batches."""
     first, wrong = in_transaction(0, b"a"), in_transaction(100, b"b" * 40, b"c")
     rest = in_transaction(3, b"d") + control_batch(COMMIT, base_offset=4, producer_id=7, producer_epoch=0)
     folder = tmp_path / "t-0"

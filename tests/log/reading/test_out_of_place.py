@@ -138,7 +138,10 @@ COPIES_OVER_BATCHES: dict[str, tuple[dict[int, list[tuple[int, int]]], dict[int,
     "later batches of the segment": ({0: [(0, 10), (15, 20), (15, 60)]}, {0: (10, 14)}),
     "earlier batches of the segment": ({0: [(0, 10), (3, 8), (15, 60)]}, {0: (10, 14)}),
 }
-"""For each log: the base offset of each segment with its batches, and the missing offsets of a segment."""
+"""For each log: the ranges of batches in each segment, and the missing offsets of each damaged segment.
+
+Both are dicts whose keys are the base offsets of the segments.
+"""
 
 
 @pytest.mark.usefixtures("_window")

@@ -507,7 +507,7 @@ def test_tasks_deliver_no_offset_twice_if_bytes_were_copied_to_a_wrong_position(
 def test_tasks_deliver_all_planned_batches_if_bytes_were_copied_to_a_wrong_position(
     tmp_path: Path, range_bytes: int, seed: int, wrapped: bool
 ) -> None:
-    """If the batches are wrapper messages, their headers contain only their last offsets."""
+    """Wrapper messages are tested too, because their headers contain only their last offsets."""
     chance = Random(seed)
     batches, entries, offset, position = [], [], 0, 0
     while offset < 120:
