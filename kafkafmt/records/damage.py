@@ -24,7 +24,7 @@ CRC_BUDGET = 4
 For comparison, a single corrupted byte in a batch causes reads of twice the size of the batch.
 """
 FIRST_ROWS = 64
-"""Largest number of valid batches that the first search can find."""
+"""Largest number of valid batches that the first search can find. Each further search can find twice as many."""
 MAX_ROWS = 1 << 20
 """Largest number of valid batches that any search can find."""
 

@@ -22,9 +22,9 @@ WINDOW = 64 << 10
 
 
 def is_harmless(damaged: Sequence[Damage]) -> bool:
-    """Return whether no damaged byte range can contain a marker, or have overwritten one.
+    """Return whether each damaged byte range is exactly one batch that is larger than a marker, and not misplaced.
 
-    This is the case if each range is exactly one batch that is larger than a marker, and not misplaced.
+    Such a batch contains no marker, and has not overwritten one.
 
     For a few byte ranges, lists are faster than NumPy.
     """
