@@ -32,9 +32,9 @@ from building import (
 
 BATCH_BYTES = (108, 300, 1024)
 MARKER_BYTES = 77
-"""Size of transactional batches that are as small as a marker, so that each damaged batch may have been a marker."""
+"""Nominal size of transactional batches that are smaller than a marker, so each damaged batch can be a marker."""
 BATCH_OVERHEAD = 71
-"""Size of a batch with one record, without the value."""
+"""Largest size of a batch with one record, without the value. With the values used here, it is 68 to 70."""
 FAR = 80_000
 """Distance of a wrong offset from the correct one. The batches with these two offsets are too far apart for one read call."""
 INNER_MESSAGES = 4
