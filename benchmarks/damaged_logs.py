@@ -36,7 +36,7 @@ MARKER_BYTES = 77
 BATCH_OVERHEAD = 71
 """Largest size of a batch with one record, without the value. With the values used here, it is 68 to 70."""
 FAR = 80_000
-"""Distance of a wrong offset from the correct one. The batches with these two offsets are too far apart for one read call."""
+"""Distance of a wrong offset from the correct one. No read call covers the batches with both offsets."""
 INNER_MESSAGES = 4
 VALUE_AT = 34
 """Position of the value in a message of format 1 without a key."""

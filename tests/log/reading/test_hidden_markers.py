@@ -195,7 +195,7 @@ def in_transaction(base: int, *values: bytes) -> bytes:
 
 @pytest.mark.parametrize("offset", [0, 3, 1000, 10])
 def test_misplaced_batch_can_have_overwritten_a_marker(tmp_path: Path, offset: int) -> None:
-    """A batch has overwritten the marker at offset 5 and the batch at offset 6. It can be a copy of the batch at offset 10."""
+    """A batch has overwritten the marker at offset 5 and the next batch. It can be a copy of another batch."""
     aborted = in_transaction(0, *[b"aborted"] * 5)
     lost = control_batch(ABORT, base_offset=5, producer_id=7, producer_epoch=0) + simple_batch([b"lost" * 20], 6)
     misplaced = simple_batch([bytes(len(lost) - len(simple_batch([b""])) - 2)], offset)
