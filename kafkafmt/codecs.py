@@ -89,30 +89,21 @@ _FIRST_BYTES = {
 """For each codec, masks of the first four bytes of its data, and the possible masked values. The four bytes are a
 little-endian number. For lz4 and zstd, the values include skippable frames and frames of old versions.
 """
-GZIP_FLAGS_AT = 3
-"""Position of the flags in the header of gzip data."""
-GZIP_RESERVED_FLAGS = 0xE0
-"""Flags that RFC 1952 reserves. zlib rejects data with these flags."""
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
 """Number of bytes that are passed to zlib in the first call for a gzip member. For the first member
 of the data, all bytes are passed in the first call.
 """
-SMALL_GZIP = 256
-"""Largest size of gzip data, in bytes, that `PayloadReader` decompresses with zlib although isal is installed.
-For small data, zlib is faster, because each decompressor of isal takes 87 KB.
-"""
-SMALL_GZIP_RESULT = 1032 * SMALL_GZIP
-"""Largest size of small gzip data after decompression, in bytes. A byte of gzip data contains at most four copies of
-258 bytes of earlier output.
-"""
-SMALL_GZIP_BUFFER = 4096
-"""Size in bytes of the buffer that zlib allocates first for small gzip data. It grows if necessary."""
 INCOMPLETE_GZIP = "gzip data ends before its end mark"
 """Error message for a gzip member that is not complete."""
+INCOMPLETE_LZ4 = "lz4 data ends before its end mark"
+"""Error message for an lz4 frame that is not complete."""
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
 
+
+decompress_lz4_frame: Callable[[memoryview], bytes] = lz4.frame.decompress
+"""Function that decompresses one lz4 frame. Unlike `Decompressor`, it does not limit the size of the result."""
 
 LEVELS = {CODEC_GZIP: (1, 9, -1), CODEC_LZ4: (1, 17, 9), CODEC_ZSTD: (-131072, 22, 3)}
 """The lowest, highest and default compression level of each codec, as in Kafka's
@@ -260,17 +251,11 @@ def snappy_error(fault: int, limit: int) -> KafkaFormatError:
     return too_large(CODEC_SNAPPY, limit) if fault == FAULT_SNAPPY_LIMIT else StructureError(SNAPPY_FAULTS[fault])
 
 
-def decompression_error(codec: int, error: Exception) -> StructureError:
+def decompression_error(codec: int, error: Exception | str) -> StructureError:
     """Create the error for data that a compression package cannot decompress. `error` is the error of the package."""
-    return StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}")
-
-
-def small_gzip_error(error: plain_zlib.error) -> StructureError:
-    """Create the error for gzip data that `zlib.decompress` cannot decompress."""
-    # zlib.error has no attribute for the error code. Z_BUF_ERROR is -5.
-    if str(error).startswith("Error -5 "):
-        return StructureError(INCOMPLETE_GZIP)
-    return decompression_error(CODEC_GZIP, error)
+    # The messages of lz4 begin with the name of a C function, which depends on the size of the data.
+    message = str(error).rpartition(" failed with code: ")[2] if codec == CODEC_LZ4 else error
+    return StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {message}")
 
 
 class Decompressor:
@@ -467,7 +452,7 @@ class Decompressor:
                     self._check(arena.filled - start, CODEC_LZ4)
                 if not done:
                     if not (part or used):
-                        raise StructureError("lz4 data ends before its end mark")
+                        raise StructureError(INCOMPLETE_LZ4)
                     pending = pending[used:]
         finally:
             if not done:  # A reset would not clear the whole state that an incomplete frame leaves in the context.

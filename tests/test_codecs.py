@@ -21,6 +21,7 @@ import zstandard
 from kafkafmt import codecs
 from kafkafmt.codecs import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
+from kafkafmt.records import small_payloads
 from kafkafmt.records.payloads import PayloadReader
 from kafkafmt.types import BATCH_DTYPE
 
@@ -479,7 +480,7 @@ def test_small_gzip_data_has_the_same_result_as_large_data(monkeypatch: pytest.M
     table["attributes"], table["magic"] = GZIP, 2
     results: list[list[Any]] = []
     for small in (0, 256):
-        monkeypatch.setattr(codecs, "SMALL_GZIP", small)
+        monkeypatch.setattr(small_payloads, "SMALL_GZIP", small)
         (found,) = PayloadReader(MIB).read(b"".join(payloads), table)
         errors = {at: (type(error), error.message * (package == "zlib")) for at, error in found.errors}
         places = zip(found.table["payload_position"].tolist(), found.table["payload_size"].tolist(), strict=True)

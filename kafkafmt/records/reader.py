@@ -8,6 +8,7 @@ positions of keys and values refer to the buffer `Chunk.source`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -227,7 +228,8 @@ class RecordReader:
                 continue
             for at, error in found.errors:
                 yield from self._decode(found.source, found.table[begin:at], original[begin:at], on_batch_error)
-                _fail(original[at], error, on_batch_error)
+                # Several payloads can have the same error object.
+                _fail(original[at], copy(error), on_batch_error)
                 begin = at + 1
             yield from self._decode(found.source, found.table[begin:], original[begin:], on_batch_error)
 

@@ -11,7 +11,7 @@ from typing import Any
 from kafkafmt import codecs
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.log.format import file_view
-from kafkafmt.records import payloads
+from kafkafmt.records import small_payloads
 
 
 @dataclass
@@ -80,7 +80,7 @@ def counted() -> Iterator[Work]:
     ]
     cores = [vars(m)["core"] for m in modules]
     read_into, decompress = file_view.FileView.read_into, codecs.Decompressor._decompress
-    plain_zlib = vars(payloads)["zlib"]
+    libraries = {name: vars(small_payloads)[name] for name in ("zlib", "decompress_lz4_frame")}
 
     def counted_read(self: Any, view: Any, position: int) -> int:
         got = read_into(self, view, position)
@@ -95,13 +95,19 @@ def counted() -> Iterator[Work]:
             work.decompressed += max(arena.filled - before, 0) + view.nbytes
 
     def counted_zlib(data: memoryview, wbits: int, size: int) -> bytes:
-        result: bytes = plain_zlib.decompress(data, wbits, size)
+        result: bytes = libraries["zlib"].decompress(data, wbits, size)
+        work.decompressed += len(result) + data.nbytes
+        return result
+
+    def counted_lz4(data: memoryview) -> bytes:
+        result: bytes = libraries["decompress_lz4_frame"](data)
         work.decompressed += len(result) + data.nbytes
         return result
 
     for module, core in zip(modules, cores, strict=True):
         vars(module)["core"] = _Counting(core, work)
-    vars(payloads)["zlib"] = SimpleNamespace(decompress=counted_zlib, error=plain_zlib.error)
+    vars(small_payloads)["zlib"] = SimpleNamespace(decompress=counted_zlib, error=libraries["zlib"].error)
+    vars(small_payloads)["decompress_lz4_frame"] = counted_lz4
     file_view.FileView.read_into = counted_read  # type: ignore[method-assign]
     codecs.Decompressor._decompress = counted_decompress  # type: ignore[method-assign]
     try:
@@ -109,6 +115,6 @@ def counted() -> Iterator[Work]:
     finally:
         file_view.FileView.read_into = read_into  # type: ignore[method-assign]
         codecs.Decompressor._decompress = decompress  # type: ignore[method-assign]
-        vars(payloads)["zlib"] = plain_zlib
+        vars(small_payloads).update(libraries)
         for module, core in zip(modules, cores, strict=True):
             vars(module)["core"] = core

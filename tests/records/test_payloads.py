@@ -7,6 +7,7 @@ import random
 import zlib
 from collections.abc import Sequence
 
+import lz4.frame
 import numpy as np
 import pytest
 from building import compress, message, simple_batch
@@ -16,6 +17,7 @@ from kafkafmt.codecs import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records import RecordReader, payloads
 from kafkafmt.records.batch_errors import BatchErrors
+from kafkafmt.records.lz4v0 import with_right_checksum, xxh32_short
 from kafkafmt.records.payloads import PayloadReader
 from kafkafmt.records.reader import iter_tables
 from kafkafmt.records.wrappers import WrapperReader
@@ -125,6 +127,22 @@ def table_of(payloads: Sequence[bytes], codecs: Sequence[int]) -> BatchTable:
     return table
 
 
+def results_of(
+    reader: PayloadReader, payloads: Sequence[bytes], table: BatchTable, stop_at_errors: bool = False
+) -> list[bytes | str]:
+    """Return the result or the error message of each payload."""
+    results: list[bytes | str] = []
+    for found in reader.read(b"".join(payloads), table, stop_at_errors):
+        assert found.begin == len(results)
+        errors = {at: error.message for at, error in found.errors}
+        assert not stop_at_errors or list(errors) in ([], [len(found.table) - 1])
+        for at, row in enumerate(found.table):
+            start, size = int(row["payload_position"]), int(row["payload_size"])
+            assert (size < 0) == (at in errors)
+            results.append(errors.get(at) or bytes(found.source[start : start + size]))
+    return results
+
+
 def decompressed(payload: bytes, codec: int, limit: int) -> bytes | str:
     """Return the result of a decompressor, or its error message."""
     arena = Arena(16)
@@ -172,19 +190,80 @@ def test_small_gzip_payloads_have_the_results_of_the_decompressor(
         ]
         for codec, data in zip(codecs, small, strict=True)
     ]
-    results: list[bytes | str] = []
-    for found in PayloadReader(limit).read(b"".join(parts), table_of(parts, codecs)):
-        errors = {at: error.message for at, error in found.errors}
-        for at, row in enumerate(found.table):
-            start, size = int(row["payload_position"]), int(row["payload_size"])
-            assert (size < 0) == (at in errors)
-            results.append(errors.get(at) or bytes(found.source[start : start + size]))
+    results = results_of(PayloadReader(limit), parts, table_of(parts, codecs))
     expected = [
         part if codec == 0 else decompressed(part, codec, limit) for codec, part in zip(codecs, parts, strict=True)
     ]
     assert list(map(without_details, results)) == list(map(without_details, expected))
     assert package == "isal" or results == expected  # isal has other error messages than zlib
     assert {type(result) for result in results} == {bytes, str}
+
+
+def lz4_payloads(chance: random.Random) -> list[bytes]:
+    """Return frames with different flags, data after a frame, bombs, and corrupted and truncated frames."""
+    frame = lz4.frame.compress(b"value" * 20, store_size=False)
+    found = [frame * 2, frame + b"rest", frame[:-4], b"\x04\x22\x4d\x18", b"", frame[:15], frame[:16]]
+    found += [b"\x50\x2a\x4d\x18\x04\0\0\0skip" + frame, b"\x02\x21\x4c\x18" + frame[4:]]
+    found += [lz4.frame.compress(bytes(n), store_size=False) for n in (0, 200_000, 250_000, 300_000)]
+    found += [with_content_size(frame, 100), with_content_size(frame, 1 << 50)]
+    for _ in range(400):
+        data = bytearray(
+            lz4.frame.compress(
+                chance.randbytes(chance.randrange(90)) + b"x" * chance.randrange(90),
+                store_size=chance.random() < 0.1,
+                block_linked=chance.random() < 0.5,
+                content_checksum=chance.random() < 0.5,
+                block_checksum=chance.random() < 0.5,
+            )
+        )
+        if chance.random() < 0.5:
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        found.append(bytes(data[: chance.choice((len(data), len(data), chance.randrange(len(data))))]))
+    return found
+
+
+def with_content_size(frame: bytes, size: int) -> bytes:
+    """Add the size of the content to the header of an lz4 frame."""
+    header = bytes([frame[4] | 0x08, frame[5]]) + size.to_bytes(8, "little")
+    return frame[:4] + header + bytes([xxh32_short(header) >> 8 & 0xFF]) + frame[7:]
+
+
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("stop_at_errors", [False, True])
+@pytest.mark.parametrize("limit", [100, 1 << 30])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_small_lz4_payloads_have_the_results_of_the_decompressor(magic: int, limit: int, stop_at_errors: bool) -> None:
+    chance = random.Random(limit)
+    parts = lz4_payloads(chance)
+    codecs = [chance.choice((LZ4,) * 9 + (0,)) for _ in parts]
+    table = table_of(parts, codecs)
+    table["magic"] = magic
+    expected: list[bytes | str] = []
+    for codec, part in zip(codecs, parts, strict=True):
+        data = with_right_checksum(memoryview(part)) if magic == 0 else part
+        expected.append(part if codec == 0 else decompressed(bytes(data), codec, limit))
+    assert results_of(PayloadReader(limit), parts, table, stop_at_errors) == expected
+    assert {type(result) for result in expected} == {bytes, str}
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4])
+def test_small_payloads_are_decompressed_together(monkeypatch: pytest.MonkeyPatch, codec: int) -> None:
+    """A separate call of `Decompressor` for each payload takes twice as long."""
+    parts = [compress(codec, b"%d" % i * 9) for i in range(3000)]
+    monkeypatch.setattr(Decompressor, "_decompress", None)
+    (found,) = PayloadReader(1 << 20).read(b"".join(parts), table_of(parts, [codec] * len(parts)))
+    assert bytes(found.source) == b"".join(b"%d" % i * 9 for i in range(3000))
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4])
+def test_equal_errors_of_small_payloads_have_their_own_positions(codec: int) -> None:
+    parts = [message(1, None, compress(codec, b"value" * 9)[:-9], offset=i, attributes=codec) for i in range(3)]
+    (table,) = iter_tables(b"".join(parts))
+    errors: list[KafkaFormatError] = []
+    assert not list(RecordReader(("offset",)).read(b"".join(parts), table, lambda _, error: errors.append(error)))
+    assert [error.base_offset for error in errors] == [0, 1, 2]
+    assert [error.position for error in errors] == table["position"].tolist()
+    assert len({error.message for error in errors}) == 1
 
 
 def snappy_payloads(chance: random.Random) -> list[bytes]:
@@ -206,15 +285,7 @@ def test_small_snappy_payloads_have_the_results_of_the_decompressor(limit: int, 
     chance = random.Random(limit)
     parts = snappy_payloads(chance)
     codecs = [chance.choice((SNAPPY,) * 9 + (0,)) for _ in parts]
-    results: list[bytes | str] = []
-    for found in PayloadReader(limit).read(b"".join(parts), table_of(parts, codecs), stop_at_errors):
-        assert found.begin == len(results)
-        errors = {at: error.message for at, error in found.errors}
-        assert len(errors) <= 1 or not stop_at_errors
-        for at, row in enumerate(found.table):
-            start, size = int(row["payload_position"]), int(row["payload_size"])
-            assert (size < 0) == (at in errors)
-            results.append(errors.get(at) or bytes(found.source[start : start + size]))
+    results = results_of(PayloadReader(limit), parts, table_of(parts, codecs), stop_at_errors)
     assert results == [
         part if codec == 0 else decompressed(part, codec, limit) for codec, part in zip(codecs, parts, strict=True)
     ]

@@ -77,7 +77,7 @@ class KnownWrappers:
         firsts = table["base_offset"].copy()
         wrappers = wrappers_of(table)
         if len(wrappers):
-            firsts[wrappers] = self.inner(start, buffer, table[wrappers]).first
+            firsts[wrappers] = self.inner(start, buffer, table.take(wrappers)).first
         return firsts
 
 

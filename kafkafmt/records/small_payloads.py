@@ -1,0 +1,276 @@
+"""Decompress many small payloads together.
+
+A separate call of a decompressor for each of them would take two to four times as long. Results and
+errors are the same as those of `codecs.Decompressor`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._backend import core
+from ..codecs import (
+    GZIP_MAGIC,
+    GZIP_WBITS,
+    INCOMPLETE_GZIP,
+    INCOMPLETE_LZ4,
+    Arena,
+    decompress_lz4_frame,
+    decompression_error,
+    lacks_header,
+)
+from ..constants import CODEC_GZIP, CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, MAGIC_V0, MAX_OFFSET
+from ..errors import KafkaFormatError, StructureError
+from ..types import BatchTable, Buffer, IntArray, byte_view, view_of
+
+SMALLEST = 16
+"""Smallest size in bytes of gzip and lz4 data in `SmallPayloads`. If data is shorter, the error message depends on its
+size.
+"""
+SMALL_GZIP = 256
+"""Largest size of gzip data, in bytes, that zlib decompresses although isal is installed. For small data, zlib is
+faster, because each decompressor of isal takes 87 KB.
+"""
+SMALL_GZIP_RESULT = 1032 * SMALL_GZIP
+"""Largest size of small gzip data after decompression, in bytes. A byte of gzip data contains at most four copies of
+258 bytes of earlier output.
+"""
+SMALL_GZIP_BUFFER = 4096
+"""Size in bytes of the buffer that zlib allocates first for small gzip data. It grows if necessary."""
+SMALL_LZ4 = 1024
+"""Largest size in bytes of lz4 data that is decompressed together with other payloads."""
+SMALL_LZ4_RESULT = 255 * SMALL_LZ4
+"""Largest size of small lz4 data after decompression, in bytes. A byte of lz4 data adds at most 255 bytes to a copy of
+earlier output.
+"""
+SMALL_SNAPPY = 1024
+"""Largest size in bytes of snappy data that the core checks and decompresses. For larger data, the decompressor of a
+library is faster.
+"""
+SMALL_PLAIN = 16 * 1024
+"""Largest size in bytes of an uncompressed payload that is joined with other payloads, and not copied directly."""
+MOST = 64
+"""Largest number of payloads that are decompressed before their results are copied. The results of 64 payloads take at
+most 17 MB.
+"""
+_GZIP_FLAGS_AT = 3
+"""Position of the flags in the header of gzip data."""
+_GZIP_RESERVED_FLAGS = 0xE0
+"""Flags that RFC 1952 reserves. zlib rejects data with these flags. isal accepts it, as Kafka's Java client does."""
+_LZ4_MAGIC = 0x184D2204
+_LZ4_FLAGS_AT = 4
+"""Position of the flags in the header of an lz4 frame."""
+_LZ4_FLAGS_MASK = 0b11001011
+_LZ4_FLAGS = 0b01000000
+"""The only accepted value of the masked flags: version 1, without the size of the content and without a dictionary.
+lz4 would allocate as many bytes as the header states.
+"""
+_NOT_SMALL, _TOGETHER, _BY_CORE = range(3)
+"""Groups of payloads. `SmallPayloads` decompresses a payload only together with payloads of the same group."""
+_REFUSED = -1
+"""Value that `SmallPayloads` uses as the codec of a payload that certainly cannot be decompressed."""
+
+
+class SmallPayloads:
+    """Decompresses the small payloads of a table of batches.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        The buffer to which the positions in `table` refer.
+    table : BatchTable
+        The batches.
+    limit : int
+        Largest size of a payload after decompression, in bytes.
+    refused : array of int64, optional
+        Indexes of payloads that certainly cannot be decompressed. If it is given, `decompress` returns no
+        errors.
+
+    Attributes
+    ----------
+    codecs : list of int
+        The codec id of each payload.
+    """
+
+    def __init__(self, buffer: Buffer, table: BatchTable, limit: int, refused: IntArray | None = None) -> None:
+        self._buffer, self._view, self._limit = buffer, byte_view(buffer), limit
+        self._ignore_errors = refused is not None
+        self._errors: dict[tuple[int, str], KafkaFormatError] = {}
+        codecs = (table["attributes"] & CODEC_MASK).astype(np.int64)
+        self._positions = np.ascontiguousarray(table["payload_position"])
+        self._sizes = np.ascontiguousarray(table["payload_size"])
+        self.codecs: list[int] = codecs.tolist()
+        self._starts: list[int] = self._positions.tolist()
+        self._ends: list[int] = (self._positions + self._sizes).tolist()
+        data = np.frombuffer(view_of(buffer), np.uint8)
+        groups = np.full(len(table), _NOT_SMALL)
+        present = set(self.codecs)  # avoid calls of numpy, because the table is often small
+        if CODEC_NONE in present:
+            groups[(codecs == CODEC_NONE) & (self._sizes <= SMALL_PLAIN)] = _TOGETHER
+        if CODEC_GZIP in present:
+            groups[_gzip_members(data, codecs, table, limit)] = _TOGETHER
+        if CODEC_SNAPPY in present:
+            groups[small_payloads(CODEC_SNAPPY, codecs, table, SMALL_SNAPPY, len(data))] = _BY_CORE
+        if CODEC_LZ4 in present:
+            groups[_lz4_frames(data, codecs, table, limit)] = _TOGETHER
+        self._kinds: list[int] = self.codecs
+        if refused is not None:
+            codecs[refused], groups[refused] = _REFUSED, _TOGETHER
+            self._kinds = codecs.tolist()
+        self._groups: list[int] = groups.tolist()
+        self._run_ends: list[int] = [*(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(table)]
+        """Index after the last payload of each run of payloads of the same group."""
+        self._run = 0
+
+    def payload(self, row: int) -> memoryview:
+        """Return the payload with index `row`."""
+        return self._view[self._starts[row] : self._ends[row]]
+
+    def decompress(
+        self, row: int, arena: Arena, room: int, stop_at_errors: bool
+    ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
+        """Decompress the payload with index `row`, and payloads directly after it. Append the results to `arena`.
+
+        `row` must not be lower than in earlier calls. The results of the core take at most `room` bytes.
+
+        Return the size of each result in bytes, or -1 for an error. Also return each error, with its
+        index in the list of sizes. Equal errors are the same object. If `stop_at_errors` is True,
+        the first error ends the list of sizes. The list is empty if the first payload is not small, or
+        if the core cannot decompress it.
+        """
+        while self._run_ends[self._run] <= row:
+            self._run += 1
+        end = self._run_ends[self._run]
+        if self._groups[row] == _TOGETHER:
+            return self._together(row, min(end, row + MOST), arena, stop_at_errors)
+        return (self._by_core(row, end, arena, room) if self._groups[row] == _BY_CORE else []), []
+
+    def _by_core(self, begin: int, end: int, arena: Arena, room: int) -> list[int]:
+        """Decompress snappy payloads with indexes in [begin, end). Return the size of each result in bytes."""
+        sizes = np.empty(end - begin, np.int64)
+        places, limit = (self._positions[begin:end], self._sizes[begin:end]), min(self._limit, MAX_OFFSET)
+        n, filled = core.decompress_snappy(self._buffer, *places, end - begin, limit, arena.room(room), sizes)
+        arena.filled += filled
+        found: list[int] = sizes[:n].tolist()
+        return found
+
+    def _together(
+        self, begin: int, end: int, arena: Arena, stop_at_errors: bool
+    ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
+        """Decompress payloads with indexes in [begin, end), like `decompress`."""
+        results: list[Any] = list(
+            map(self._view.__getitem__, map(slice, self._starts[begin:end], self._ends[begin:end]))
+        )
+        kinds = self._kinds[begin:end]
+        failed: list[tuple[int, int, str]] = []
+        for kind in set(kinds) - {CODEC_NONE}:
+            rows = [i for i, other in enumerate(kinds) if other == kind]
+            decompressed, messages = _decompressed(kind, [results[i] for i in rows])
+            for i, result in zip(rows, decompressed, strict=True):
+                results[i] = result
+            failed += ((rows[i], kind, message) for i, message in messages)
+        failed.sort()
+        if stop_at_errors and failed:
+            del results[failed[0][0] + 1 :], failed[1:]
+        sizes = list(map(len, results))
+        for i, _, _ in failed:
+            sizes[i] = -1
+        arena.append(b"".join(results))
+        if self._ignore_errors:
+            return sizes, []
+        return sizes, [(i, self._error(kind, message)) for i, kind, message in failed]
+
+    def _error(self, codec: int, message: str) -> KafkaFormatError:
+        """Return the error for a message of a library."""
+        error = self._errors.get((codec, message))
+        if error is None:
+            error = self._errors[codec, message] = _small_error(codec, message)
+        return error
+
+
+def _decompressed(kind: int, payloads: list[memoryview]) -> tuple[list[bytes], list[tuple[int, str]]]:
+    """Decompress payloads of one codec. Return the results, and the index and the message of each error."""
+    if kind == _REFUSED:
+        return [b""] * len(payloads), [(i, "") for i in range(len(payloads))]
+    calls: Iterable[bytes]
+    if kind == CODEC_GZIP:
+        calls = map(zlib.decompress, payloads, repeat(GZIP_WBITS), repeat(SMALL_GZIP_BUFFER))
+    else:
+        calls = map(decompress_lz4_frame, payloads)
+    results: list[bytes] = []
+    messages: list[tuple[int, str]] = []
+    while True:
+        try:
+            for result in calls:
+                results.append(result)
+            return results, messages
+        except (zlib.error, RuntimeError) as error:  # `calls` continues with the next payload.
+            messages.append((len(results), str(error)))
+            results.append(b"")
+
+
+def _small_error(codec: int, message: str) -> KafkaFormatError:
+    """Create the error for small data. `message` is the message of zlib or lz4."""
+    # zlib.error has no attribute for the error code. Z_BUF_ERROR is -5.
+    if codec == CODEC_GZIP and message.startswith("Error -5 "):
+        return StructureError(INCOMPLETE_GZIP)
+    if codec == CODEC_LZ4 and message.startswith("Frame incomplete"):
+        return StructureError(INCOMPLETE_LZ4)
+    return decompression_error(codec, message)
+
+
+def small_payloads(codec: int, codecs: IntArray, table: BatchTable, largest: int, end: int) -> IntArray:
+    """Return the indexes of payloads with the given codec that have at most `largest` bytes and end before `end`."""
+    rows = np.flatnonzero((codecs == codec) & (table["payload_size"] <= largest))
+    starts, sizes = table["payload_position"][rows], table["payload_size"][rows].astype(np.int64)
+    found: IntArray = rows[(sizes > 0) & (starts >= 0) & (starts <= end - sizes)]
+    return found
+
+
+def first_bytes(data: npt.NDArray[np.uint8], positions: IntArray) -> npt.NDArray[np.uint32]:
+    """Return the four bytes at each position as a little-endian number."""
+    found: npt.NDArray[np.uint32] = data[positions[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
+    return found
+
+
+def _gzip_members(data: npt.NDArray[np.uint8], codecs: IntArray, table: BatchTable, limit: int) -> IntArray:
+    """Return the indexes of small gzip payloads with only one gzip header, and with a small or unknown result.
+
+    The last four bytes of gzip data contain the size of the result. It can be wrong if other bytes
+    follow the data.
+    """
+    rows = small_payloads(CODEC_GZIP, codecs, table, SMALL_GZIP, len(data))
+    rows = rows[table["payload_size"][rows] >= SMALLEST]
+    if not len(rows) or limit < SMALL_GZIP_RESULT:  # only a decompressor checks the limit
+        return rows[:0]
+    starts, sizes = table["payload_position"][rows], table["payload_size"][rows]
+    several = np.empty(len(rows), np.int64)
+    n = core.find_spans(data, starts + 1, sizes - 1, len(rows), GZIP_MAGIC, False, several)
+    stated = data[(starts + sizes)[:, np.newaxis] - np.arange(4, 0, -1)].view("<u4")[:, 0]
+    # If the last four bytes are no possible size, the data is corrupted or has other bytes after it.
+    chosen = (stated <= SMALL_GZIP_BUFFER) | (stated > SMALL_GZIP_RESULT)
+    chosen[several[:n]] = False
+    flags = data[starts + _GZIP_FLAGS_AT]
+    chosen &= (flags & _GZIP_RESERVED_FLAGS == 0) | lacks_header(CODEC_GZIP, first_bytes(data, starts))
+    found: IntArray = rows[chosen]
+    return found
+
+
+def _lz4_frames(data: npt.NDArray[np.uint8], codecs: IntArray, table: BatchTable, limit: int) -> IntArray:
+    """Return the indexes of small lz4 payloads that begin with the header of a frame as Kafka's clients write it."""
+    rows: IntArray = small_payloads(CODEC_LZ4, codecs, table, SMALL_LZ4, len(data))
+    rows = rows[table["payload_size"][rows] >= SMALLEST]
+    rows = rows[table["magic"][rows] != MAGIC_V0]  # in format 0, the checksum in the header is wrong
+    if not len(rows) or limit < SMALL_LZ4_RESULT:  # only a decompressor checks the limit
+        return rows[:0]
+    starts = table["payload_position"][rows]
+    chosen = (data[starts + _LZ4_FLAGS_AT] & _LZ4_FLAGS_MASK) == _LZ4_FLAGS
+    chosen &= first_bytes(data, starts) == _LZ4_MAGIC
+    found: IntArray = rows[chosen]
+    return found
