@@ -1,8 +1,8 @@
-"""Compress and decompress the records of batches.
+"""Decompress the records of batches.
 
 Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
-Only this module imports the compression packages. The decompressed data of many batches is appended
+Only this module and `compressor.py` import the compression packages. The decompressed data of many batches is appended
 to an `Arena`, a buffer that grows as needed. One call of the native core can then decode all these
 batches. Compression contexts and buffers are reused.
 
@@ -20,16 +20,10 @@ Data is decompressed as in Kafka's Java client:
 
 If isal is installed, it is used to decompress gzip data. It is about 1.3 times as fast as zlib, unless
 the data is small.
-
-Data is compressed as in Kafka's Java client: one gzip member, one xerial stream of 32 KiB blocks,
-one lz4 frame of independent 64 KiB blocks, or one zstd frame. gzip data is always compressed by
-zlib, because the compression levels of isal differ.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib as plain_zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -54,6 +48,7 @@ from .constants import (
     FAULT_SNAPPY_SIZE,
     FAULT_XERIAL_BLOCK,
     FAULT_XERIAL_HEADER,
+    GZIP_WBITS,
     MAX_VARINT_BYTES,
     SNAPPY_FAULTS,
     SNAPPY_MAX_RATIO,
@@ -78,8 +73,6 @@ except ImportError:
 
     _raw_snappy = None
 
-XERIAL_BLOCK = 32 * 1024
-LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 _FIRST_BYTES = {
     CODEC_GZIP: ((0xFFFF, 0x8B1F),),
@@ -89,7 +82,6 @@ _FIRST_BYTES = {
 """For each codec, masks of the first four bytes of its data, and the possible masked values. The four bytes are a
 little-endian number. For lz4 and zstd, the values include skippable frames and frames of old versions.
 """
-GZIP_WBITS = 31
 GZIP_WINDOW = 128
 """Number of bytes that are passed to zlib in the first call for a gzip member. For the first member
 of the data, all bytes are passed in the first call.
@@ -104,13 +96,6 @@ _ROOM = 64 * 1024
 
 decompress_lz4_frame: Callable[[memoryview], bytes] = lz4.frame.decompress
 """Function that decompresses one lz4 frame. Unlike `Decompressor`, it does not limit the size of the result."""
-
-LEVELS = {CODEC_GZIP: (1, 9, -1), CODEC_LZ4: (1, 17, 9), CODEC_ZSTD: (-131072, 22, 3)}
-"""The lowest, highest and default compression level of each codec, as in Kafka's
-``compression.gzip.level``, ``compression.lz4.level`` and ``compression.zstd.level``.
-
-For gzip, the level -1 selects the default of zlib.
-"""
 
 
 class Arena:
@@ -146,84 +131,6 @@ class Arena:
             self.room(len(part))
         self.view[self.filled : end] = part
         self.filled = end
-
-
-class Compressor:
-    """Compresses batches with a fixed codec and compression level.
-
-    Compression contexts are reused. Therefore, `compress` raises RuntimeError if another thread is
-    using the same Compressor.
-
-    Parameters
-    ----------
-    codec : int
-        Codec id: 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd).
-    level : int, optional
-        Compression level, in the range of the codec in LEVELS. By default, Kafka's default level of
-        the codec is used. snappy has no levels.
-    """
-
-    def __init__(self, codec: int, level: int | None = None) -> None:
-        if codec not in range(CODEC_GZIP, CODEC_ZSTD + 1):
-            raise ValueError(f"codec is {codec}; it must be 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)")
-        if level is not None:
-            lowest, highest, default = LEVELS.get(codec, (0, -1, 0))
-            if level != default and not lowest <= level <= highest:
-                levels = f"the levels are {lowest} to {highest}" if codec in LEVELS else "it has no levels"
-                raise ValueError(f"{CODEC_NAMES[codec]} has no level {level}; {levels}")
-        self.codec = codec
-        self._busy = Lock()  # zstandard crashes if two threads use the same context
-        self._level = LEVELS[codec][2] if level is None and codec in LEVELS else level or 0
-        if codec == CODEC_ZSTD:
-            self._zstd = zstandard.ZstdCompressor(level=self._level)
-        elif codec == CODEC_LZ4:
-            # Level 0 selects the fast mode of lz4. Levels 3 to 12 select its high-compression mode.
-            self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
-
-    def compress(self, data: Buffer) -> bytes:
-        """Compress the records of a batch, or the message set of a wrapper message.
-
-        Raise RuntimeError if another thread is compressing with this object.
-        """
-        if not self._busy.acquire(blocking=False):
-            raise RuntimeError("another thread is using this Compressor")
-        try:
-            return self._compress(data)
-        finally:
-            self._busy.release()
-
-    def _compress(self, data: Buffer) -> bytes:
-        raw: Any = data
-        if self.codec == CODEC_GZIP:
-            stream = plain_zlib.compressobj(self._level, plain_zlib.DEFLATED, GZIP_WBITS)
-            return stream.compress(raw) + stream.flush()
-        if self.codec == CODEC_SNAPPY:
-            return _xerial(memoryview(raw).cast("B"))
-        if self.codec == CODEC_LZ4:
-            packed: bytes = lz4.frame.compress(
-                raw, self._level, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
-            )
-            return packed
-        return self._zstd.compress(raw)
-
-    def max_size(self, n: int) -> int:
-        """Return an upper limit for the compressed size of `n` bytes of data, in bytes."""
-        if self.codec == CODEC_GZIP:
-            return n + (n >> 12) + (n >> 14) + (n >> 25) + 64
-        if self.codec == CODEC_SNAPPY:
-            return XERIAL_HEADER_SIZE + n + n // 6 + -(-n // XERIAL_BLOCK) * 36
-        if self.codec == CODEC_LZ4:
-            return n + 4 * -(-n // LZ4_BLOCK) + 32
-        return n + (n >> 8) + 128
-
-
-def _xerial(data: memoryview) -> bytes:
-    out = [XERIAL_MAGIC + struct.pack(">ii", 1, 1)]
-    for start in range(0, len(data), XERIAL_BLOCK):
-        part = data[start : start + XERIAL_BLOCK]
-        block = bytes(_snappy.compress(part.tobytes()) if _raw_snappy is None else _raw_snappy.compress_raw(part))
-        out += len(block).to_bytes(4, "big"), block
-    return b"".join(out)
 
 
 def lacks_header(codec: int, starts: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:

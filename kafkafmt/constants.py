@@ -98,6 +98,8 @@ DELETE_HORIZON_BIT = 0x40
 
 CODEC_NONE, CODEC_GZIP, CODEC_SNAPPY, CODEC_LZ4, CODEC_ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+# Value of the parameter `wbits` with which zlib reads and writes gzip data.
+GZIP_WBITS = 31
 
 TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 NO_TIMESTAMP = -1

@@ -36,7 +36,7 @@ from .lz4v0 import with_wrong_checksum
 from .signatures import AppendRecord, ExtendRecords
 
 if TYPE_CHECKING:
-    from ..codecs import Compressor
+    from ..compressor import Compressor
 
 _CHUNK_ROWS = 1024
 """Number of records that are passed to `RecordBuffer` in one call."""
@@ -336,7 +336,7 @@ def _compressor(codec: int, level: int | None) -> Compressor | None:
         if level is not None:
             raise ValueError(f"level is {level}, but codec is none; pass a codec that compresses, or omit level")
         return None
-    from ..codecs import Compressor  # Import `codecs` only here, because it loads compression packages.
+    from ..compressor import Compressor  # Import it only here, because it loads compression packages.
 
     return Compressor(codec, level)
 

@@ -376,7 +376,8 @@ class _Packer:
     """Recompresses the records of v2 batches."""
 
     def __init__(self, codec: int, level: int | None, max_batch_bytes: int) -> None:
-        from ..codecs import Arena, Compressor, Decompressor
+        from ..codecs import Arena, Decompressor
+        from ..compressor import Compressor
 
         self._codec = codec
         self._compressor = None if codec == CODEC_NONE else Compressor(codec, level)

@@ -34,7 +34,8 @@ def with_increasing_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray
     records = batch[BATCH_HEADER_SIZE:]
     try:
         if codec != CODEC_NONE:
-            from ..codecs import Arena, Compressor, Decompressor
+            from ..codecs import Arena, Decompressor
+            from ..compressor import Compressor
 
             arena = Arena()
             Decompressor(max_batch_bytes).decompress(codec, batch[BATCH_HEADER_SIZE:], arena)

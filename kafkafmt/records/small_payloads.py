@@ -17,7 +17,6 @@ import numpy.typing as npt
 from .._backend import core
 from ..codecs import (
     GZIP_MAGIC,
-    GZIP_WBITS,
     INCOMPLETE_GZIP,
     INCOMPLETE_LZ4,
     Arena,
@@ -25,7 +24,7 @@ from ..codecs import (
     decompression_error,
     lacks_header,
 )
-from ..constants import CODEC_GZIP, CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, MAGIC_V0, MAX_OFFSET
+from ..constants import CODEC_GZIP, CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, GZIP_WBITS, MAGIC_V0, MAX_OFFSET
 from ..errors import KafkaFormatError, StructureError
 from ..types import BatchTable, Buffer, IntArray, byte_view, view_of
 

@@ -333,7 +333,8 @@ def test_decoded_columns_can_be_read_by_all_threads(core: ModuleType, buffer: by
 
 def test_codecs_reject_a_second_thread(buffer: bytes) -> None:
     """Without a lock, zstandard crashes if two threads use one context."""
-    from kafkafmt.codecs import Arena, Compressor, Decompressor
+    from kafkafmt.codecs import Arena, Decompressor
+    from kafkafmt.compressor import Compressor
 
     data = os.urandom(1000) * 300
     compressor, decompressor = Compressor(4), Decompressor()
