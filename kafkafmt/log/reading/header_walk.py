@@ -1,4 +1,4 @@
-"""Read the batch headers of a segment one after another, to find transactional batches and markers.
+"""Read the batch headers of segments one after another, to find transactional batches and markers.
 
 Only the headers of large batches are read. If a batch is as small as a transaction marker, its CRC
 is checked, because it may be a damaged marker. The CRCs of the first and the last batch in the file
@@ -8,7 +8,6 @@ are also checked, because their offsets show whether the previous or the next se
 from __future__ import annotations
 
 import struct
-from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,10 +23,10 @@ from ...constants import (
     MIN_LENGTHS,
     TRANSACTIONAL_BIT,
 )
-from ...types import BATCH_DTYPE, BatchTable, last_offsets
-from ..format.file_view import FileView, aligned_buffer
+from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
+from ..format.file_view import FileView
 from ..format.producers import Marker
-from .part_builder import TABLE_ROWS
+from .segment_tables import Scratch
 
 SMALL_BATCH = 8 << 10
 """Maximum size of a small batch, in bytes."""
@@ -40,26 +39,28 @@ BLOCK = 256 << 10
 REMOTE_BLOCK = 4 << 20
 """Number of bytes that are read at once from a URL if the batches are small. This takes one request."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_ROW_FIELDS = ("position", "size", "base_offset", "last_offset_delta", "producer_id", "attributes", "magic")
 
 
 class UnclearHeadersError(Exception):
     """Raised if batches may be damaged or out of order, so that reading only their headers is not sufficient."""
 
 
-class TransactionalBatch(NamedTuple):
-    """A batch that is part of a transaction, or a control batch."""
+class TransactionalBatches(NamedTuple):
+    """Batches that one call of `HeaderWalk.read` has read. They are valid until the next call."""
 
-    position: int
-    """Position of the batch in the file, in bytes."""
-    size: int
-    """Size of the batch, in bytes."""
-    base_offset: int
-    producer_id: int
-    attributes: int
+    rows: BatchTable
+    """The batch headers. The array is empty if no batch is part of a transaction and no batch is a control batch.
+
+    Otherwise, it can also contain other batches.
+    """
+    markers: dict[int, Marker]
+    """The transaction marker of each control batch, by offset."""
     checked: bool
-    """Whether the CRC of the batch was checked."""
-    marker: Marker | None
-    """The transaction marker in a control batch. None if it was not read."""
+    """Whether the CRCs were checked. If False, there is only one batch, and its position is a file position."""
+
+
+NO_BATCHES = TransactionalBatches(np.empty(0, BATCH_DTYPE), {}, True)
 
 
 def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTable]:
@@ -75,19 +76,12 @@ def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTa
 
 
 class HeaderWalk:
-    """Reads the batch headers of one file in order.
+    """Reads the batch headers of consecutive segments in order.
+
+    If the batches of a segment are small, reading the next segment begins with a whole block.
 
     Parameters
     ----------
-    view : FileView
-        The open segment.
-    position, end : int
-        Start and end of the byte range to read. A batch begins at `position`.
-    last : int
-        Highest offset of the batches before `position`. The base offset of the next batch must be
-        higher.
-    limit : int
-        Highest offset that a batch in the range can have.
     first_returned : int, default 0
         Batches with a lower base offset are read and checked, but `read` does not return them.
 
@@ -96,53 +90,73 @@ class HeaderWalk:
     position : int
         Position of the next batch.
     first : int or None
-        Base offset of the first batch. None if no batch has been read.
+        Base offset of the first batch in the segment. None if no batch of the segment has been read.
     last : int
         Last offset of the batches that have been read.
     truncated : bool
-        Whether the byte range ends inside a batch.
+        Whether the byte range of the segment ends inside a batch.
     gaps : int
-        Number of places where offsets are missing between two batches, or at the start of the file.
+        Number of places in all segments where offsets are missing between two batches, or at the start of a
+        segment.
     thinned : bool
-        Whether a batch has fewer records than offsets, because the log was compacted.
+        Whether a batch of any segment has fewer records than offsets, because the log was compacted.
     """
 
-    def __init__(self, view: FileView, position: int, end: int, last: int, limit: int, first_returned: int = 0) -> None:
-        self.view = view
-        self.position: int = position
-        self.first: int | None = None
-        self.last: int = last
-        self.truncated: bool = False
+    view: FileView
+    position: int
+    first: int | None
+    last: int
+    truncated: bool
+
+    def __init__(self, first_returned: int = 0) -> None:
         self.gaps: int = 0
         self.thinned: bool = False
-        self._dense_before = position == 0
+        self._first_returned = first_returned
+        self._continues = False
+        """Whether missing offsets before the next batch are a gap."""
+        self._small = 0
+        """Number of consecutive small batches."""
+        self._scratch = Scratch()
+
+    def open(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:
+        """Begin a segment.
+
+        Parameters
+        ----------
+        view : FileView
+            The open segment.
+        position, end : int
+            Start and end of the byte range to read. A batch begins at `position`.
+        last : int
+            Highest offset of the batches before `position`. The base offset of the next batch must be
+            higher.
+        limit : int
+            Highest offset that a batch in the range can have.
+        """
+        self.view = view
+        self.position = position
+        self.first = None
+        self.last = last
+        self.truncated = False
+        self._continues = position == 0
         self._end = end
         self._limit = limit
-        self._first_returned = first_returned
         self._small_batch = max(SMALL_BATCH, view.least_read)
         self._block = BLOCK if not view.least_read else REMOTE_BLOCK
-        self._small = FEW_BATCHES if view.least_read else 0
-        self._buffer = aligned_buffer(0)
+        if view.least_read:
+            self._small = FEW_BATCHES
 
-    @cached_property
-    def _headers(self) -> BatchTable:
-        """Array for the batch headers in a block."""
-        return np.empty(TABLE_ROWS, BATCH_DTYPE)
-
-    def read(self) -> list[TransactionalBatch] | None:
+    def read(self) -> TransactionalBatches | None:
         """Read the next batch header, or a block of batches if the batches are small.
 
-        Return a list of the transactional batches and control batches that this call has read. A data
-        batch is omitted if the previous batch of its producer in a block is a data batch too, because
-        it then belongs to the same transaction. The list can be empty. At the end of the byte range,
-        return None.
+        At the end of the byte range, return None.
 
         Raises
         ------
         UnclearHeadersError
             A header contains an impossible value, offsets do not increase, or a batch that may be a
             marker is damaged. The error is also raised for wrapper messages, because no CRC covers
-            their offsets.
+            their offsets, and for control batches without a readable marker.
         """
         if self.position >= self._end:
             return None
@@ -156,7 +170,7 @@ class HeaderWalk:
             raise UnclearHeadersError
         return found
 
-    def _read_one(self) -> list[TransactionalBatch] | None:
+    def _read_one(self) -> TransactionalBatches | None:
         head = self.view.read(self.position, BATCH_HEADER_SIZE)
         left = self._end - self.position
         if len(head) < BATCH_HEADER_SIZE:
@@ -178,65 +192,74 @@ class HeaderWalk:
             raise UnclearHeadersError
         position = self.position
         self._small = self._small + 1 if size <= self._small_batch else 0
-        checked = size <= MARKER_SIZE or position == 0 or size == left
+        returned = bool(attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)) and base >= self._first_returned
+        control = returned and bool(attributes & CONTROL_BIT)
+        if control and size > SMALL_BATCH:
+            raise UnclearHeadersError
+        checked = control or size <= MARKER_SIZE or position == 0 or size == left
         if checked:
-            read_batch(self.view, position, size)
-        self.gaps += self._dense_before and base > self.last + 1
+            data, rows = read_batch(self.view, position, size)
+        self.gaps += self._continues and base > self.last + 1
         self.thinned |= magic == MAGIC_V2 and count <= delta
-        self._dense_before = True
+        self._continues = True
         self.position, self.last = position + size, last
         self.first = base if self.first is None else self.first
-        if attributes & (TRANSACTIONAL_BIT | CONTROL_BIT) and base >= self._first_returned:
-            return [TransactionalBatch(position, size, base, producer_id, attributes, checked, None)]
-        return []
+        if not returned:
+            return NO_BATCHES
+        if checked:
+            return TransactionalBatches(rows, _markers_in(data, rows, attributes), True)
+        rows = np.zeros(1, BATCH_DTYPE)
+        for name, value in zip(_ROW_FIELDS, (position, size, base, delta, producer_id, attributes, magic), strict=True):
+            rows[name] = value
+        return TransactionalBatches(rows, {}, False)
 
-    def _read_block(self) -> list[TransactionalBatch] | None:
+    def _read_block(self) -> TransactionalBatches | None:
         """Read the next block, and check the batches that are completely in it.
 
         Return None if the next batch is larger than a block.
         """
-        if not len(self._buffer):
-            self._buffer = aligned_buffer(self._block)
-        block = self._buffer[: min(self._block, self._end - self.position)]
+        block = self._scratch.buffer[: min(self._block, self._end - self.position)]
         got = self.view.read_into(block, self.position)
-        scan = core.scan_batches(block, self._headers, 0, got)
+        scan = core.scan_batches(block, self._scratch.table, 0, got)
         if scan.error is not None:
             raise UnclearHeadersError
         if not scan.count:
             self._small = 0
             return None
-        rows = self._headers[: scan.count]
-        lasts = last_offsets(rows)
-        before = np.concatenate(([self.last], lasts[:-1]))
-        wrong = (rows["base_offset"] <= before) | (rows["last_offset_delta"] < 0)
-        if wrong.any() or lasts[-1] > self._limit or ((rows["magic"] < MAGIC_V2) & (rows["count"] < 0)).any():
+        rows = self._scratch.table[: scan.count]
+        found = core.summarize_batches(rows)
+        rises = found.first > self.last and found.increasing
+        if not rises or found.negative_delta or found.wrappers or found.last > self._limit:
             raise UnclearHeadersError
-        gaps = rows["base_offset"] > before + 1
-        self.gaps += int(np.count_nonzero(gaps if self._dense_before else gaps[1:]))
-        self.thinned |= bool(((rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])).any())
-        self._dense_before = True
-        transactional = (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0
-        chosen = _that_matter(rows[transactional & (rows["base_offset"] >= self._first_returned)])
-        sizes, offsets, *others = (
-            chosen[name].tolist() for name in ("size", "base_offset", "producer_id", "attributes")
-        )
-        markers = map((core.read_markers(block, chosen, Marker) or {}).get, offsets)
-        positions = (chosen["position"] + self.position).tolist()
-        fields = zip(positions, sizes, offsets, *others, [True] * len(chosen), markers, strict=True)
-        # Calling `TransactionalBatch` takes three times as long.
-        found = list(map(partial(tuple.__new__, TransactionalBatch), fields))
-        self.position, self.last = self.position + scan.position, int(lasts[-1])
-        self.first = int(rows["base_offset"][0]) if self.first is None else self.first
+        if not found.dense or found.first != self.last + 1:
+            self._note_gaps(rows)
+        self._continues = True
+        self.position, self.last = self.position + scan.position, found.last
+        self.first = found.first if self.first is None else self.first
         if scan.position // scan.count > self._small_batch:
             self._small = 0
-        return found
+        if not found.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
+            return NO_BATCHES
+        if found.first < self._first_returned:
+            rows = rows[rows["base_offset"] >= self._first_returned]
+        return TransactionalBatches(rows, _markers_in(block, rows, found.attributes), True)
+
+    def _note_gaps(self, rows: BatchTable) -> None:
+        """Count the gaps before and between the batches in `rows`, and check whether compaction has removed records."""
+        gaps = rows["base_offset"] > np.append(self.last, last_offsets(rows)[:-1]) + 1
+        self.gaps += int(np.count_nonzero(gaps if self._continues else gaps[1:]))
+        self.thinned |= bool(((rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])).any())
 
 
-def _that_matter(rows: BatchTable) -> BatchTable:
-    """Omit each data batch that directly follows a data batch of the same producer. `rows` are transactional batches."""
-    order = np.argsort(rows["producer_id"], kind="stable")
-    producers, data = rows["producer_id"][order], (rows["attributes"][order] & CONTROL_BIT) == 0
-    omitted = np.zeros(len(rows), bool)
-    omitted[order[1:]] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
-    chosen: BatchTable = rows.compress(~omitted)
-    return chosen
+def _markers_in(buffer: Buffer, rows: BatchTable, attributes: int) -> dict[int, Marker]:
+    """Return the transaction markers in the control batches in `rows`, by offset.
+
+    `attributes` contains the control bit if any of the batches is a control batch. If a marker is
+    missing or is not plain (see `core.read_markers`), raise UnclearHeadersError.
+    """
+    if not attributes & CONTROL_BIT:
+        return {}
+    markers = core.read_markers(buffer, rows, Marker)
+    if markers is None or len(markers) < np.count_nonzero(rows["attributes"] & CONTROL_BIT):
+        raise UnclearHeadersError
+    return markers

@@ -30,16 +30,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, MAX_OFFSET, NO_END
+from ..._backend import core
+from ...constants import CONTROL_ABORT, CONTROL_BIT, MAX_OFFSET, NO_END
 from ...errors import KafkaFormatError
-from ...records import RecordReader
+from ...types import BatchTable
 from ..format import file_view, files
 from ..format.file_view import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import file_name, offsets_in
-from ..format.producers import Marker, marker_reader, read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
-from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError, read_batch
+from .header_walk import HeaderWalk, TransactionalBatches, UnclearHeadersError, read_batch
 from .index_ranges import ReadCounts, stretch_of
 from .partition_dir import PartitionDir, SegmentFile
 from .single_pass import MANY_GAPS
@@ -49,11 +49,12 @@ MOST_SNAPSHOTS = 2
 """Maximum number of producer snapshots that are tried until one can be read, starting with the latest."""
 
 
-class _Opened(NamedTuple):
-    """A segment that is being read."""
+class _Unchecked(NamedTuple):
+    """The first batch of an open transaction, if its CRC was not checked."""
 
     segment: SegmentFile
-    view: FileView
+    position: int
+    size: int
 
 
 @dataclass
@@ -62,76 +63,38 @@ class _Outcomes:
 
     Attributes
     ----------
-    open : dict of int
-        Maps a producer id to the first offset of its open transaction, if the transaction began in the
-        added batches.
-    unchecked : dict of (SegmentFile, TransactionalBatch)
-        Maps a producer id to the first batch of its open transaction, and the segment of this batch, if
-        the CRC of the batch was not checked.
-    opened_before : dict of int
-        Maps a producer id to the first offset of its open transaction, if the transaction began
-        before the first added batch.
+    spans : dict of (int, int)
+        Maps a producer id to the first and last offset of its open transaction.
+    unchecked : dict of _Unchecked
+        Maps a producer id to the first batch of its open transaction, if the CRC of the batch was not
+        checked.
     aborted : dict of list of (int, int)
         Maps a producer id to the first and last offset of each of its aborted transactions.
     truncated : bool
         Whether the log ends with an incomplete batch.
-    gaps : int
-        Number of places where offsets are missing between the batches that have been read.
-    thinned : bool
-        Whether a batch has fewer records than offsets, because the log was compacted.
     """
 
-    reader: RecordReader
-    open: dict[int, int] = field(default_factory=dict)
-    unchecked: dict[int, tuple[SegmentFile, TransactionalBatch]] = field(default_factory=dict)
-    opened_before: dict[int, int] = field(default_factory=dict)
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    unchecked: dict[int, _Unchecked] = field(default_factory=dict)
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     truncated: bool = False
-    gaps: int = 0
-    thinned: bool = False
     _indexed: list[tuple[int, int]] = field(default_factory=list)
     _abort_markers: set[tuple[int, int]] = field(default_factory=set)
 
-    @property
-    def compacted(self) -> bool:
-        """Whether the batches show that the log was compacted."""
-        return self.thinned or self.gaps >= MANY_GAPS
-
-    def add(self, opened: _Opened, batches: Iterable[TransactionalBatch]) -> None:
-        """Add the next batches. If a marker cannot be read, raise UnclearHeadersError."""
-        begun, before = self.open, self.opened_before
-        for batch in batches:
-            producer = batch.producer_id
-            if not batch.attributes & CONTROL_BIT:
-                if producer not in begun and producer not in before:
-                    begun[producer] = batch.base_offset
-                    if not batch.checked:
-                        self.unchecked[producer] = opened.segment, batch
-                continue
-            marker = batch.marker or self._read_marker(opened.view, batch)
-            if marker.kind not in (CONTROL_ABORT, CONTROL_COMMIT):
-                continue
-            first = begun.pop(producer, None)
-            before.pop(producer, None)
+    def add(self, segment: SegmentFile, rows: BatchTable, found: TransactionalBatches) -> None:
+        """Add the next batches, which are the headers in `rows`. `found` contains their markers."""
+        if not found.checked and len(rows) and (producer := int(rows["producer_id"][0])) not in self.spans:
+            self.unchecked[producer] = _Unchecked(segment, int(rows["position"][0]), int(rows["size"][0]))
+        for producer, first, _, kind, last in core.end_transactions(rows, found.markers, self.spans, {}):
             self.unchecked.pop(producer, None)
-            if marker.kind == CONTROL_ABORT:
-                self._abort_markers.add((producer, batch.base_offset))
-                if first is not None:
-                    self.aborted.setdefault(producer, []).append((first, batch.base_offset))
-
-    def _read_marker(self, view: FileView, batch: TransactionalBatch) -> Marker:
-        """Read the marker in a control batch."""
-        if batch.size > SMALL_BATCH:
-            raise UnclearHeadersError
-        data, table = read_batch(view, batch.position, batch.size)
-        marker = read_markers(self.reader, data, table).get(batch.base_offset)
-        if marker is None:
-            raise UnclearHeadersError
-        return marker
+            if kind == CONTROL_ABORT:
+                self._abort_markers.add((producer, last))
+                if first >= 0:
+                    self.aborted.setdefault(producer, []).append((first, last))
 
     def add_index(self, segment: SegmentFile) -> None:
         """Read the entries of a segment's transaction index, if the index exists."""
-        data = file_view.read_bytes(segment.sibling(".txnindex"))
+        data = file_view.read_bytes(segment.sibling_place(".txnindex"))
         entries = read_transaction_index(data).tolist() if data else ()
         self._indexed += [(producer, last) for _, producer, _, last, _ in entries]
 
@@ -143,7 +106,7 @@ class _Outcomes:
 @contextmanager
 def _counted_view(segment: SegmentFile, counts: ReadCounts | None) -> Iterator[FileView]:
     """Open the file of a segment. When the file is closed, add the numbers of read bytes and read calls to `counts`."""
-    with FileView(segment.path, fill_unreadable=True) as view:
+    with FileView(segment.place, fill_unreadable=True) as view:
         try:
             yield view
         finally:
@@ -156,38 +119,31 @@ def _batches(
     directory: PartitionDir,
     segments: Iterable[SegmentFile],
     position: int,
+    walk: HeaderWalk,
     outcomes: _Outcomes,
     counts: ReadCounts | None,
-    begin: int = 0,
-) -> Iterator[tuple[HeaderWalk, _Opened, list[TransactionalBatch]]]:
-    """Yield the transactional batches and control batches from the offset `begin` on in consecutive segments.
-
-    Most data batches that follow another one of the same producer are omitted (see `HeaderWalk.read`).
+) -> Iterator[tuple[SegmentFile, TransactionalBatches]]:
+    """Yield the transactional batches and control batches that `walk` finds in consecutive segments.
 
     The transaction index of each segment is added to `outcomes`. If offsets are missing between two
     segments and the log was not compacted, a segment may be missing. In this case, raise
     UnclearHeadersError.
     """
     last: int | None = None
-    gaps = 0
     for segment in segments:
         base = segment.base_offset or 0
         if last is not None and base != last + 1 and not directory.cleaned:
             raise UnclearHeadersError
         outcomes.add_index(segment)
         with _counted_view(segment, counts) as view:
-            opened = _Opened(segment, view)
             end = view.size if segment.next_base is None else segment.size
             before = base - 1 if last is None else last
             limit = MAX_OFFSET if segment.next_base is None else segment.next_base - 1
-            walk = HeaderWalk(view, position, end, before, limit, begin)
-            while (batches := walk.read()) is not None:
+            walk.open(view, position, end, before, limit)
+            while (found := walk.read()) is not None:
                 if last is not None and walk.first is not None and walk.first > last + 1 and not directory.cleaned:
                     raise UnclearHeadersError
-                outcomes.gaps = gaps + walk.gaps
-                outcomes.thinned |= walk.thinned
-                yield walk, opened, batches
-        gaps = outcomes.gaps
+                yield segment, found
         if segment.next_base is None:
             outcomes.truncated = walk.truncated
         elif walk.truncated:
@@ -200,7 +156,6 @@ def outcomes_near(
     first: SegmentFile,
     position: int,
     end: int,
-    max_batch_bytes: int,
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
     """Return the aborted transactions that have batches in a range of the log.
@@ -215,8 +170,6 @@ def outcomes_near(
         Position of the first batch of the range in this segment, in bytes.
     end : int
         The offset at which the range ends (exclusive). It must not be above the last stable offset.
-    max_batch_bytes : int
-        Largest accepted size of one batch, in bytes after decompression.
     counts : PartitionLog, optional
         The numbers of read bytes and read calls are added to the counts of this log.
 
@@ -230,24 +183,28 @@ def outcomes_near(
     if base is None:
         return None
     segments = [s for s in directory.segments if s.base_offset is not None and s.base_offset >= base]
-    outcomes = _Outcomes(marker_reader(max_batch_bytes))
+    walk, outcomes = HeaderWalk(), _Outcomes()
     low: int | None = None
     high = base
     try:
-        for walk, opened, batches in _batches(directory, segments, position, outcomes, counts):
+        for segment, found in _batches(directory, segments, position, walk, outcomes, counts):
             low = walk.first if low is None else low
-            outcomes.add(opened, (b for b in batches if b.attributes & CONTROL_BIT or b.base_offset < end))
+            rows = found.rows
+            if walk.last >= end:
+                rows = rows[(rows["base_offset"] < end) | ((rows["attributes"] & CONTROL_BIT) != 0)]
+            outcomes.add(segment, rows, found)
             # The next header can contradict the end offset of a batch, or a marker that is out of place. Both are
             # trusted only after that header was read.
-            at_end = bool(batches) and batches[-1].position + batches[-1].size == walk.position
-            if high >= end and not outcomes.open and not (at_end and batches[-1].attributes & CONTROL_BIT):
+            at_marker = len(found.rows) and found.rows["attributes"][-1] & CONTROL_BIT
+            if high >= end and not outcomes.spans and not at_marker:
                 break
             high = walk.last + 1
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
-    if high < end or outcomes.open or not outcomes.agrees_with_indexes(base if low is None else low, high):
+    if high < end or outcomes.spans or not outcomes.agrees_with_indexes(base if low is None else low, high):
         return None
-    if outcomes.gaps and not (directory.cleaned or outcomes.compacted):  # batches after a gap can be out of place
+    compacted = directory.cleaned or walk.thinned or walk.gaps >= MANY_GAPS
+    if walk.gaps and not compacted:  # batches after a gap can be out of place
         return None
     result = Transactions()
     result.aborted.update(outcomes.aborted)
@@ -255,7 +212,7 @@ def outcomes_near(
 
 
 def open_at_end(
-    directory: PartitionDir, max_batch_bytes: int, ends_at: Callable[[int], bool], counts: ReadCounts | None = None
+    directory: PartitionDir, ends_at: Callable[[int], bool], counts: ReadCounts | None = None
 ) -> Transactions | None:
     """Return the open transactions and the last stable offset of a partition.
 
@@ -263,8 +220,6 @@ def open_at_end(
     ----------
     directory : PartitionDir
         The partition.
-    max_batch_bytes : int
-        Largest accepted size of one batch, in bytes after decompression.
     ends_at : callable
         Function such as `PlannedLog.ends_at`. It is called only if the log ends with an incomplete
         batch.
@@ -282,11 +237,11 @@ def open_at_end(
         return None
     at_end = _snapshot_after(directory, segments[-1].base_offset or 0)
     if at_end is not None:
-        found = _open_after(directory, _first_open(*at_end), max_batch_bytes, ends_at, counts, at_end[0])
+        found = _open_after(directory, _first_open(*at_end), ends_at, counts, at_end[0])
         if found is not None:
             return found
     state = _latest_snapshot(directory)
-    return None if state is None else _open_after(directory, _first_open(*state), max_batch_bytes, ends_at, counts)
+    return None if state is None else _open_after(directory, _first_open(*state), ends_at, counts)
 
 
 def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
@@ -341,7 +296,6 @@ def open_after(
     directory: PartitionDir,
     begin: int,
     known: Mapping[int, int],
-    max_batch_bytes: int,
     ends_at: Callable[[int], bool],
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
@@ -354,7 +308,7 @@ def open_after(
     known : mapping of int to int
         Maps a producer id to the first offset of its transaction, for each transaction that is open
         at `begin`.
-    directory, max_batch_bytes, ends_at, counts
+    directory, ends_at, counts
         See `open_at_end`.
 
     Returns
@@ -365,13 +319,12 @@ def open_after(
     """
     if any(s.base_offset is None for s in directory.segments):
         return None
-    return _open_after(directory, begin, max_batch_bytes, ends_at, counts, known=known)
+    return _open_after(directory, begin, ends_at, counts, known=known)
 
 
 def _open_after(
     directory: PartitionDir,
     begin: int,
-    max_batch_bytes: int,
     ends_at: Callable[[int], bool],
     counts: ReadCounts | None,
     expected_end: int | None = None,
@@ -389,16 +342,16 @@ def _open_after(
         return None
     segments = directory.segments[at:]
     position = stretch_of(segments[0], begin, NO_END, counts).start.position if begin > bases[at] else 0
-    reader = marker_reader(max_batch_bytes)
-    outcomes = _Outcomes(reader, opened_before=dict(known or {}))
+    outcomes = _Outcomes({producer: (first, first) for producer, first in (known or {}).items()})
     end = bases[-1]
     try:
-        for walk, opened, batches in _batches(directory, segments, position, outcomes, counts, begin):
-            outcomes.add(opened, batches)
+        walk = HeaderWalk(begin)
+        for segment, found in _batches(directory, segments, position, walk, outcomes, counts):
+            outcomes.add(segment, found.rows, found)
             end = max(end, walk.last + 1)
         for segment, group in itertools.groupby(outcomes.unchecked.values(), itemgetter(0)):
             with _counted_view(segment, counts) as view:
-                for _, batch in group:
+                for batch in group:
                     read_batch(view, batch.position, batch.size)
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
@@ -406,6 +359,6 @@ def _open_after(
         return None
     if expected_end is not None and end != expected_end:
         return None
-    result = Transactions(open=outcomes.opened_before | outcomes.open)
+    result = Transactions(open={producer: first for producer, (first, _) in outcomes.spans.items()})
     result.last_stable_offset = min([*result.open.values(), end])
     return result

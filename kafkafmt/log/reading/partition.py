@@ -85,7 +85,7 @@ class PartitionLog(PlannedLog):
         """
         if self.knows_transactions or self.planned == len(self.segments):
             return self.transactions
-        found = open_at_end(self.directory, self.max_batch_bytes, self.ends_at, self)
+        found = open_at_end(self.directory, self.ends_at, self)
         return found or self.transactions
 
     @property
@@ -109,7 +109,7 @@ class PartitionLog(PlannedLog):
             return stable
         if (start, end) not in self._outcomes:
             position = stretch_of(first, start, NO_END, self).start.position
-            found = outcomes_near(self.directory, first, position, end, self.max_batch_bytes, self)
+            found = outcomes_near(self.directory, first, position, end, self)
             if found is None:
                 return self.transactions
             found.open, found.last_stable_offset = stable.open, stable.last_stable_offset

@@ -261,7 +261,7 @@ class TransactionWalk(EventDamage):
         reads this snapshot, and does not wait for the end of these transactions.
         """
         log, unsure = self.log, {p: first for p, first in self.found.open.items() if first < self._missing_before}
-        latest = open_at_end(log.directory, log.max_batch_bytes, log.ends_at) if unsure else None
+        latest = open_at_end(log.directory, log.ends_at) if unsure else None
         if latest is None:
             return
         for producer_id, first in unsure.items():

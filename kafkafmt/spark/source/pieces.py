@@ -245,7 +245,7 @@ class Piece:
         """
         end = min(end, self.interval.high)
         listed = partitions.listed(self.directory)
-        found = None if listed is None else self._outcomes(listed, position, end, limits, log)
+        found = None if listed is None else self._outcomes(listed, position, end, log)
         directory = listed or self.directory
         if found is None and not partitions.has_read(
             directory
@@ -254,7 +254,7 @@ class Piece:
                 directory = partitions.list(self.directory)
             except (FileNotFoundError, NoLogError) as error:
                 raise unavailable(self.segment, "the file is missing, and its directory contains no log") from error
-            found = self._outcomes(directory, position, end, limits, log)
+            found = self._outcomes(directory, position, end, log)
         if found is not None:
             found.last_stable_offset = self.interval.high
             return found
@@ -308,9 +308,7 @@ class Piece:
         own, *later = log.segments[names.index(self.segment.name) :]
         return plain_bytes([own]) >= plain_bytes([self.segment]) and plain_bytes(later) >= self.later_bytes
 
-    def _outcomes(
-        self, directory: PartitionDir, position: int, end: int, limits: ReadLimits, log: PartitionLog
-    ) -> Transactions | None:
+    def _outcomes(self, directory: PartitionDir, position: int, end: int, log: PartitionLog) -> Transactions | None:
         """Find the aborted transactions from the file position `position` up to the offset `end` (exclusive).
 
         If only reading the whole partition can find the aborted transactions, return None.
@@ -318,7 +316,7 @@ class Piece:
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         if segment is None:
             return None
-        return outcomes_near(directory, segment, position, end, limits.max_batch_bytes, log)
+        return outcomes_near(directory, segment, position, end, log)
 
     @property
     def _position(self) -> int:

@@ -127,7 +127,7 @@ class LogEnds:
         found: Transactions | None = None
         if before is not None and before[0] <= end and not log.knows_transactions:
             upto, known = before
-            found = open_after(log.directory, upto, known.open, log.max_batch_bytes, log.ends_at, log)
+            found = open_after(log.directory, upto, known.open, log.ends_at, log)
             if found is not None:
                 found.doubts = known.doubts
         found = found or log.open_transactions

@@ -17,7 +17,7 @@ from kafkafmt.constants import NO_END, READ_COMMITTED
 from kafkafmt.log import PartitionDir, PartitionLog, discover
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import TRANSACTION_ENTRY
-from kafkafmt.log.reading.header_walk import HeaderWalk, TransactionalBatch
+from kafkafmt.log.reading.header_walk import HeaderWalk, TransactionalBatches
 from kafkafmt.log.reading.nearby_transactions import open_after, outcomes_near
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.reading.transaction_walk import TransactionWalk
@@ -161,7 +161,7 @@ def count_headers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     reads: list[int] = []
     read = HeaderWalk.read
 
-    def counted(walk: HeaderWalk) -> list[TransactionalBatch] | None:
+    def counted(walk: HeaderWalk) -> TransactionalBatches | None:
         reads.append(walk.position)
         return read(walk)
 
@@ -217,7 +217,7 @@ def test_transactions_open_at_the_end_follow_from_those_at_an_earlier_offset(tmp
     log = PartitionLog(partition(path))
     whole = PartitionLog(partition(path)).transactions
     for upto in chance.sample(batch_offsets(log), 8):
-        found = open_after(log.directory, upto, open_before(log, upto), log.max_batch_bytes, log.ends_at)
+        found = open_after(log.directory, upto, open_before(log, upto), log.ends_at)
         assert found is not None
         assert (found.open, found.last_stable_offset) == (whole.open, whole.last_stable_offset)
 
@@ -242,7 +242,7 @@ def test_damage_after_an_offset_gives_the_open_transactions_of_the_whole_log_or_
     data[at : at + chance.choice((1, 8, 78))] = chance.randbytes(chance.choice((1, 8, 78)))
     last.write_bytes(data)
     log = PartitionLog(partition(path))
-    found = open_after(log.directory, upto, known, log.max_batch_bytes, log.ends_at)
+    found = open_after(log.directory, upto, known, log.ends_at)
     whole = PartitionLog(partition(path)).transactions
     assert found is None or found.open == whole.open
 
@@ -262,27 +262,44 @@ def test_damage_at_the_end_of_the_log_is_no_incomplete_batch(tmp_path: Path) -> 
     assert [doubt.first_offset for doubt in fresh.transactions.doubts] == [0]
 
 
-def test_only_the_first_of_adjacent_batches_of_a_producer_is_returned(tmp_path: Path) -> None:
+def test_batches_and_markers_from_an_offset_on_are_returned(tmp_path: Path) -> None:
     data = b""
     for offset in range(40):
         producer = offset % 2
-        if offset in (20, 21):
+        if offset in (2, 20, 21):
             data += control_batch(COMMIT, base_offset=offset, producer_id=producer)
         else:
             fields = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
             data += simple_batch([b"v" * 90], offset, flags=TRANSACTIONAL, **fields)
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(data)
-    for first, expected in ((0, {0, 1, 20, 21, 22, 23}), (11, {11, 12, 20, 21, 22, 23})):
-        found: list[TransactionalBatch] = []
+    for first, expected in ((0, {2, 20, 21}), (11, {20, 21})):
+        offsets: list[int] = []
+        markers: set[int] = set()
         with FileView(path) as view:
-            walk = HeaderWalk(view, 0, view.size, -1, 100, first)
-            while (batches := walk.read()) is not None:
-                found += batches
-        kept = {batch.base_offset for batch in found}
-        assert expected <= kept
-        assert len(kept) < 15  # the first few batches of a file are read one by one
-        assert min(kept) == first
+            walk = HeaderWalk(first)
+            walk.open(view, 0, view.size, -1, 100)
+            while (found := walk.read()) is not None:
+                offsets += found.rows["base_offset"].tolist()
+                markers |= found.markers.keys()
+        assert offsets == list(range(first, 40))
+        assert markers == expected
+
+
+def test_small_segments_are_read_with_one_call_each(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    for base in range(0, 50 * 8, 8):
+        batches = [
+            simple_batch([b"v"], base + i, flags=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
+            for i in range(7)
+        ]
+        marker = control_batch(COMMIT, base_offset=base + 7, producer_id=7)
+        (path / f"{base:020}.log").write_bytes(b"".join([*batches, marker]))
+    log = PartitionLog(partition(path))
+    assert log.open_transactions.last_stable_offset == 50 * 8
+    assert not log.knows_transactions
+    assert log.reads < 60
 
 
 def test_markers_of_small_transactions_are_read_with_the_batches_around_them(tmp_path: Path) -> None:
@@ -308,10 +325,10 @@ def test_marker_after_missing_offsets_requires_the_whole_log(tmp_path: Path, end
     file = path / f"{0:020}.log"
     file.write_bytes(b"".join([transactional_batch(0), commit, abort, transactional_batch(3), commit, *end]))
     directory = partition(path)
-    assert outcomes_near(directory, directory.segments[0], 0, 1, 1 << 20) is None
+    assert outcomes_near(directory, directory.segments[0], 0, 1) is None
     marker = control_batch(COMMIT, base_offset=1, producer_id=5)
     file.write_bytes(b"".join([transactional_batch(0), marker, abort, transactional_batch(3), commit, *end]))
-    found = outcomes_near(directory, directory.segments[0], 0, 1, 1 << 20)
+    found = outcomes_near(directory, directory.segments[0], 0, 1)
     assert found is not None
     assert not found.aborted
 
@@ -323,12 +340,12 @@ def test_offsets_that_compaction_has_removed_do_not_require_the_whole_log(tmp_pa
     file = path / f"{0:020}.log"
     file.write_bytes(b"".join(batches))
     directory = partition(path)
-    assert outcomes_near(directory, directory.segments[0], 0, 7, 1 << 20) is None
+    assert outcomes_near(directory, directory.segments[0], 0, 7) is None
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 7\n")
     directory = partition(path)
-    assert outcomes_near(directory, directory.segments[0], 0, 7, 1 << 20) is not None
+    assert outcomes_near(directory, directory.segments[0], 0, 7) is not None
     (tmp_path / "cleaner-offset-checkpoint").unlink()
     thinned = batch([record(2, value=b"v")], base_offset=7, last_offset_delta=2)  # one record for three offsets
     file.write_bytes(b"".join([*batches, thinned]))
     directory = partition(path)
-    assert outcomes_near(directory, directory.segments[0], 0, 10, 1 << 20) is not None
+    assert outcomes_near(directory, directory.segments[0], 0, 10) is not None
