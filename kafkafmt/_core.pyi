@@ -824,6 +824,38 @@ def walk_transactions(
         An argument is wrong.
     """
 
+def keep_committed(
+    rows: BatchTable,
+    aborted: Mapping[int, list[tuple[int, int]]],
+    opened: dict[int, int],
+    keep: npt.NDArray[np.bool_],
+) -> int:
+    """Find out which batches do not belong to an aborted or open transaction.
+
+    Parameters
+    ----------
+    rows : array of BATCH_DTYPE
+        The batch headers, in offset order.
+    aborted : mapping of int to list of (int, int)
+        The sorted first and last offsets of the aborted transactions of each producer. They do not
+        overlap.
+    opened : dict of int to int
+        The first offset of each open transaction, by producer id.
+    keep : array of bool
+        Receives False for each data batch of an aborted or open transaction, and True for each other
+        batch.
+
+    Returns
+    -------
+    int
+        Number of batches for which `keep` is True.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
 def offsets_around(
     run_at: IntArray, firsts: IntArray, lasts: IntArray, lower: int, upper: int | None, at: IntArray, found: IntArray
 ) -> None:

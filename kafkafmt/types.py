@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from copy import copy
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -79,6 +81,12 @@ def distinct(values: np.ndarray) -> np.ndarray:
     ordered = np.sort(values, axis=None)
     found: np.ndarray = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
     return found
+
+
+def spans_between(spans: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+    """Return the spans that begin in [low, high], and the last span that begins before `low`. `spans` is sorted."""
+    start = max(bisect_right(spans, low, key=itemgetter(0)) - 1, 0)
+    return spans[start : bisect_right(spans, high, start, key=itemgetter(0))]
 
 
 def last_offsets(batches: BatchTable) -> IntArray:

@@ -193,3 +193,45 @@ def walk_transactions(rows, start, places, dict markers not None, dict opened no
         if kind == CONTROL_ABORT and first is not None:
             aborted[producer].append((first, row.base_offset))
     return i, count
+
+
+cdef inline Py_ssize_t last_span_from(list spans, int64_t offset) except -2:
+    """Return the index of the last span that begins at most at `offset`, or -1. The spans are sorted."""
+    cdef Py_ssize_t low = 0, middle, high = len(spans)
+    while low < high:
+        middle = (low + high) // 2
+        if <int64_t>(<tuple?>spans[middle])[0] <= offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+def keep_committed(rows, aborted, dict opened not None, keep):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = len(rows), kept = n, i, k
+    cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
+    cdef uint8_t* kept_rows = <uint8_t*>required(arrays.take(keep, n, 1))
+    cdef const Batch* row
+    cdef object producer, first, found
+    cdef list spans
+    for i in range(n):
+        row = &batches[i]
+        kept_rows[i] = True
+        if row.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT) != TRANSACTIONAL_BIT:
+            continue
+        producer = row.producer_id
+        first = opened.get(producer)
+        if first is None or <int64_t>first > row.base_offset:
+            found = aborted.get(producer)
+            if found is None:
+                continue
+            if not isinstance(found, list):
+                raise TypeError("the spans of a producer must be a list")
+            spans = <list>found
+            k = last_span_from(spans, row.base_offset)
+            if k < 0 or <int64_t>(<tuple>spans[k])[1] < row.base_offset:
+                continue
+        kept_rows[i] = False
+        kept -= 1
+    return kept

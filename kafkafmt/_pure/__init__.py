@@ -27,7 +27,7 @@ from .resume import reject_candidates, resume_after
 from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
 from .snappy import check_snappy, decompress_snappy
 from .spans import next_spans, spans_outside
-from .transactions import end_transactions, read_markers, walk_transactions
+from .transactions import end_transactions, keep_committed, read_markers, walk_transactions
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -60,6 +60,7 @@ __all__ = [
     "index_batches",
     "index_entries_agree",
     "is_cut_off",
+    "keep_committed",
     "look_at_payload",
     "make_records",
     "make_values",

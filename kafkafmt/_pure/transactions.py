@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..constants import (
     CODEC_MASK,
@@ -18,7 +20,7 @@ from ..constants import (
     NO_MARKER,
     TRANSACTIONAL_BIT,
 )
-from ..types import BatchTable, Buffer, IntArray, MarkerT
+from ..types import BatchTable, Buffer, IntArray, MarkerT, distinct, spans_between
 from .runs import transactional_batches
 from .varint import raw_varint, view_of
 from .walk import as_int64, span, varint
@@ -136,3 +138,25 @@ def walk_transactions(
         raise ValueError(f"`hidden` has {len(hidden)} rows, which are too few")
     hidden[: len(found)] = np.array(found, np.int64).reshape(-1, 4)
     return stop, len(found)
+
+
+def keep_committed(
+    rows: BatchTable,
+    aborted: Mapping[int, list[tuple[int, int]]],
+    opened: dict[int, int],
+    keep: npt.NDArray[np.bool_],
+) -> int:
+    keep = keep[: len(rows)]
+    keep[:] = True
+    inside = np.flatnonzero((rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
+    for producer_id in distinct(rows["producer_id"][inside]).tolist():
+        own = inside[rows["producer_id"][inside] == producer_id]
+        base = rows["base_offset"][own]
+        spans = spans_between(aborted.get(producer_id, []), int(base.min()), int(base.max()))
+        if spans:
+            firsts, lasts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
+            at = np.searchsorted(firsts, base, "right") - 1
+            keep[own] = (at < 0) | (base > lasts[at])
+        if producer_id in opened:
+            keep[own] &= base < opened[producer_id]
+    return int(np.count_nonzero(keep))

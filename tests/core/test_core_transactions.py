@@ -49,6 +49,48 @@ def random_places(chance: Random, table: BatchTable) -> IntArray:
     return np.array([(row, chance.randrange(99)) for row in rows], np.int64).reshape(-1, 2)
 
 
+@pytest.mark.parametrize("seed", range(200))
+def test_both_cores_keep_the_same_committed_batches(native: ModuleType, seed: int) -> None:
+    chance = Random(seed)
+    table = producer_table(chance)
+    table["base_offset"] = sorted(chance.choices(range(60), k=len(table)))
+    aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for producer in PRODUCERS:
+        borders = sorted(chance.sample(range(60), 2 * chance.randrange(5)))
+        aborted[producer] = list(zip(borders[::2], borders[1::2], strict=True))
+    opened = {producer: chance.randrange(60) for producer in PRODUCERS if chance.random() < 0.3}
+    expected = []
+    for row in table:
+        producer, base = int(row["producer_id"]), int(row["base_offset"])
+        lost = any(first <= base <= last for first, last in aborted.get(producer, [])) or base >= opened.get(
+            producer, 99
+        )
+        expected.append(not (lost and row["attributes"] & 0x30 == TRANSACTIONAL))
+    for core in (native, _pure):
+        keep = np.empty(len(table) + 1, np.bool_)
+        assert core.keep_committed(table, aborted, opened, keep) == sum(expected)
+        assert keep[: len(table)].tolist() == expected
+
+
+def test_aborted_transactions_are_found_by_bisection(native: ModuleType) -> None:
+    """Only the spans that a bisection reads are tuples. All other items would raise an error."""
+    spans: list[Any] = [None] * 1024
+    low, high = 0, len(spans)
+    while low < high:
+        middle = (low + high) // 2
+        spans[middle] = (10 * middle, 10 * middle + 5)
+        low, high = (middle + 1, high) if 10 * middle <= 7003 else (low, middle)
+    table = np.zeros(2, BATCH_DTYPE)
+    table["base_offset"], table["producer_id"], table["attributes"] = (7003, 7006), 1, TRANSACTIONAL
+    keep = np.empty(2, np.bool_)
+    assert native.keep_committed(table, {1: spans}, {}, keep) == 1
+    assert keep.tolist() == [False, True]
+    with pytest.raises(TypeError):
+        native.keep_committed(table, {1: [None] * 1024}, {}, keep)
+    with pytest.raises(TypeError):
+        native.keep_committed(table, {1: tuple(spans)}, {}, keep)
+
+
 def test_damage_suspends_open_transactions_up_to_the_next_marker(core: ModuleType) -> None:
     table = np.zeros(6, BATCH_DTYPE)
     table["base_offset"], table["producer_id"] = (0, 1, 2, 5, 6, 7), (8, 9, 9, 8, 9, 9)
@@ -113,15 +155,20 @@ def test_plain_markers_are_read(core: ModuleType) -> None:
     assert core.read_markers(data, table, Marker) is None
 
 
-@pytest.mark.parametrize("name", ["end_transactions", "walk_transactions"])
+@pytest.mark.parametrize("name", ["end_transactions", "walk_transactions", "keep_committed"])
 def test_wrong_arguments_are_refused(native: ModuleType, name: str) -> None:
     table = np.zeros(1, BATCH_DTYPE)
     hidden = np.empty((1, 4), np.int64)
     rest: dict[str, tuple[Any, ...]] = {
         "end_transactions": ({}, {}),
         "walk_transactions": ({}, {}, set(), {}, {}, hidden),
+        "keep_committed": (np.empty(1, np.bool_),),
     }
-    start = (0, np.empty((0, 2), np.int64)) if name == "walk_transactions" else ()
+    starts: dict[str, tuple[Any, ...]] = {
+        "walk_transactions": (0, np.empty((0, 2), np.int64)),
+        "keep_committed": ({},),
+    }
+    start = starts.get(name, ())
     with pytest.raises(TypeError):
         getattr(native, name)(table, *start, None, *rest[name])
     with pytest.raises((TypeError, ValueError)):

@@ -5,20 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import (
-    CONTROL_BIT,
-    MAX_OFFSET,
-    TRANSACTIONAL_BIT,
-)
+from ..._backend import core
 from ...errors import KafkaFormatError
 from ...text import offset_range
-from ...types import BatchTable, IntArray, distinct
+from ...types import BatchTable, IntArray, spans_between
 from ..format.producers import Aborted
 from .rows import Rows
 
@@ -213,7 +208,7 @@ class Transactions:
         aborted = {
             producer: kept
             for producer, spans in self.aborted.items()
-            if (kept := [span for span in _between(spans, first, last) if span[1] >= first])
+            if (kept := [span for span in spans_between(spans, first, last) if span[1] >= first])
         }
         doubts = self.doubts.at((self.doubts.first <= last) & (self.doubts.last >= first)).compact()
         bases = self.damaged_segments
@@ -222,23 +217,8 @@ class Transactions:
 
     def committed(self, table: BatchTable) -> np.ndarray:
         """Remove batches of aborted and open transactions from an array of batch headers."""
-        keep = np.ones(len(table), bool)
-        inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
-        for producer_id in distinct(table["producer_id"][inside]).tolist():
-            rows = inside[table["producer_id"][inside] == producer_id]
-            base = table["base_offset"][rows]
-            spans = _between(self.aborted.get(producer_id, []), int(base.min()), int(base.max()))
-            if producer_id in self.open:
-                spans.append((self.open[producer_id], MAX_OFFSET))
-            if not spans:
-                continue
-            firsts, lasts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
-            at = np.searchsorted(firsts, base, "right") - 1
-            keep[rows] = (at < 0) | (base > lasts[at])
-        return table if keep.all() else table.compress(keep)
-
-
-def _between(spans: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
-    """Return the spans that begin in [low, high], and the last span that begins before `low`. `spans` is sorted."""
-    start = max(bisect_right(spans, low, key=itemgetter(0)) - 1, 0)
-    return spans[start : bisect_right(spans, high, start, key=itemgetter(0))]
+        if not self.aborted and not self.open:
+            return table
+        keep = np.empty(len(table), np.bool_)
+        kept = core.keep_committed(table, self.aborted, self.open, keep)
+        return table if kept == len(table) else table.compress(keep)
