@@ -381,6 +381,21 @@ def test_batches_from_two_distant_places_are_read_together(write: Callable[..., 
     assert work.reads < 100
 
 
+def test_small_damaged_segments_are_read_with_one_part_each(write: Callable[..., Path]) -> None:
+    n = 20
+    segments = []
+    for base in range(0, 8 * n, 8):
+        batches = [simple_batch([b"v" * 100], base + i) for i in range(8)]
+        batches[3] = mutate(batches[3], len(batches[3]) - 1, b"\xee")
+        segments.append((base, b"".join(batches)))
+    log = log_of(write(segments))
+    damaged: list[object] = []
+    offsets = [part.table["base_offset"].tolist() for part in log.parts(0, MAX_OFFSET, damaged.append, grouped=True)]
+    assert offsets == [[base + i for i in range(8) if i != 3] for base in range(0, 8 * n, 8)]
+    assert len(damaged) == n
+    assert log.reads < 2 * n + 5  # the first read of each segment finds the damage
+
+
 def test_committed_reading_grows_linearly_with_transactions(write: Callable[..., Path]) -> None:
     def work(n: int) -> Counter[str]:
         ends = (control_batch((ABORT, COMMIT)[i % 2], base_offset=2 * i + 1, producer_id=7) for i in range(n))

@@ -26,7 +26,7 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
-from ..reading.segment_tables import TableReader
+from ..reading.segment_tables import Scratch, TableReader
 from ..reading.transaction_walk import TransactionWalk, settle
 from .audit import PartitionAudit
 from .audit_timestamps import TimestampAudit
@@ -268,7 +268,8 @@ class VerifyPass:
                 walk.add_rows(seen.rows, seen.found, seen.markers, name)
             walk.end(name)
             return
-        for part in self.log.segment_parts(Events(plan, 0, NO_END), self._walked, NO_END, walk, grouped=True):
+        events = Events(plan, 0, NO_END)
+        for part in self.log.segment_parts(events, self._walked, NO_END, walk, True, Scratch()):
             if first_offset is not None:
                 self._check_gap(first_offset)
             walk.add(part.buffer, part.table[part.table["base_offset"] >= self._walked], name)

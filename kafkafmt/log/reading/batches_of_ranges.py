@@ -47,7 +47,7 @@ def batches_of(reader: TableReader, runs: RunColumns) -> Iterator[RangeBatches]:
     view = reader.view
     buffer = aligned_buffer(min(WINDOW_BYTES, max(view.size, 1)))
     table = np.empty(TABLE_ROWS, BATCH_DTYPE)
-    columns = np.stack((runs.position, runs.end, runs.batches, runs.last), axis=1)
+    columns = runs.as_extents()
     k = 0
     while k < len(runs):
         start = int(columns[k, 0])

@@ -8,6 +8,7 @@ are also checked, because their offsets show whether the previous or the next se
 from __future__ import annotations
 
 import struct
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +25,9 @@ from ...constants import (
     TRANSACTIONAL_BIT,
 )
 from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
-from ..format.file_view import FileView
+from ..format.file_view import FileView, aligned_buffer
 from ..format.producers import Marker
-from .segment_tables import Scratch
+from .part_builder import TABLE_ROWS
 
 SMALL_BATCH = 8 << 10
 """Maximum size of a small batch, in bytes."""
@@ -116,7 +117,12 @@ class HeaderWalk:
         """Whether missing offsets before the next batch are a gap."""
         self._small = 0
         """Number of consecutive small batches."""
-        self._scratch = Scratch()
+        self._buffer = aligned_buffer(0)
+
+    @cached_property
+    def _headers(self) -> BatchTable:
+        """Array for the batch headers in a block."""
+        return np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def open(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:
         """Begin a segment.
@@ -218,15 +224,17 @@ class HeaderWalk:
 
         Return None if the next batch is larger than a block.
         """
-        block = self._scratch.buffer[: min(self._block, self._end - self.position)]
+        if len(self._buffer) < self._block:
+            self._buffer = aligned_buffer(self._block)
+        block = self._buffer[: min(self._block, self._end - self.position)]
         got = self.view.read_into(block, self.position)
-        scan = core.scan_batches(block, self._scratch.table, 0, got)
+        scan = core.scan_batches(block, self._headers, 0, got)
         if scan.error is not None:
             raise UnclearHeadersError
         if not scan.count:
             self._small = 0
             return None
-        rows = self._scratch.table[: scan.count]
+        rows = self._headers[: scan.count]
         found = core.summarize_batches(rows)
         rises = found.first > self.last and found.increasing
         if not rises or found.negative_delta or found.wrappers or found.last > self._limit:

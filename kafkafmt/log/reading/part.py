@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ from .plan import SegmentPlan
 from .segment_walker import Walker
 
 SMALL_EXTENT = 1 << 16
+FEW_EXTENTS = 4
+"""Maximum number of ranges of valid batches for which all ranges are read separately, unless the segment is small."""
 
 
 @dataclass
@@ -170,29 +173,53 @@ class GroupReader:
     """
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
-        self._plan = events.plan
+        self._events = events
         self._walker = walker
-        self._extents = extents = events.extents
-        self._window = window_of(walker.view)
-        self._buffer = SpanBuffer()
-        self._rows = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-        runs = extents.columns
-        self._columns = np.stack((runs.position, runs.end, runs.batches, runs.last), axis=1)
-        self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
+        self._extents = events.extents
+        self._ends_at_damage = ends_at_damage
+
+    @cached_property
+    def _buffer(self) -> SpanBuffer:
+        return SpanBuffer()
+
+    @cached_property
+    def _rows(self) -> BatchTable:
+        return np.zeros(TABLE_ROWS, BATCH_DTYPE)
+
+    @cached_property
+    def _columns(self) -> IntArray:
+        return self._extents.columns.as_extents()
+
+    @cached_property
+    def _damage_before(self) -> IntArray | None:
+        return np.array(self._events.damage_before, np.int64) if self._ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
         """Read the range of batches with index `k`, and the next ranges if they are not too far away in the file.
 
         The result ends before a range that is too large, or whose bytes have changed since they
-        were checked. If this is range `k` itself, return None.
+        were checked. If this is range `k` itself, return None. None is also returned if there are so few
+        ranges that reading them separately is faster.
         """
+        if k == 0 and not self._ends_at_damage and (part := self._read_small_segment()):
+            return part
+        return self._read_near(k) if len(self._extents) > FEW_EXTENTS else None
+
+    def _read_small_segment(self) -> Part | None:
+        """Read all ranges of a small segment, together with the bytes between them."""
+        buffer, table, n = self._walker.batches_of_small(self._extents.columns)
+        return self._part(0, n, 0, buffer, table) if n else None
+
+    def _read_near(self, k: int) -> Part | None:
+        """Read the range of batches with index `k`, and the next ranges, without distant bytes between them."""
         columns = self._columns[k : k + TABLE_ROWS]
         sizes = columns[:, 1] - columns[:, 0]
         if sizes[0] > SMALL_EXTENT:
             return None
+        window = window_of(self._walker.view)
         # The ranges are sorted by offset. In the file, a range with higher offsets can be before range `k`.
-        lowest = max(int(columns[0, 0]) - self._window // 2, 0)
-        near = (columns[:, 0] >= lowest) & (columns[:, 1] <= lowest + self._window)
+        lowest = max(int(columns[0, 0]) - window // 2, 0)
+        near = (columns[:, 0] >= lowest) & (columns[:, 1] <= lowest + window)
         near &= (sizes <= SMALL_EXTENT) & (np.cumsum(sizes) <= GROUP_BYTES)
         if self._damage_before is not None:
             near &= self._damage_before[k : k + len(near)] == self._damage_before[k]
@@ -204,8 +231,11 @@ class GroupReader:
         n, count = core.scan_extents(self._buffer.data, self._rows, columns)
         if not n:
             return None
-        extents = self._extents[k : k + n]
-        rows = (np.cumsum(columns[:n, 2]) - columns[:n, 2]).tolist()
-        before = extents[0].first_offset - 1
-        buffer, table = self._buffer.data, self._rows[:count]
-        return Part(self._plan, extents[-1], self._walker, position, buffer, table, before, extents, rows)
+        return self._part(k, n, position, self._buffer.data, self._rows[:count])
+
+    def _part(self, k: int, n: int, position: int, buffer: Buffer, table: BatchTable) -> Part:
+        """Return a `Part` for `n` ranges of batches, beginning with range `k`."""
+        extents, runs = self._extents[k : k + n], self._extents.columns
+        batches, before = runs.batches[k : k + n], runs.first.item(k) - 1
+        rows = (np.cumsum(batches) - batches).tolist()
+        return Part(self._events.plan, extents[-1], self._walker, position, buffer, table, before, extents, rows)

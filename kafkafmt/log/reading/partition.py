@@ -32,14 +32,12 @@ from .plan import SegmentPlan, with_cause
 from .planned_log import PlannedLog
 from .ranges import MAX_HEADERS_READ, reach
 from .remainder import Remainder, SegmentRemainder, StretchRemainder
+from .segment_tables import Scratch
 from .segment_walker import Walker
 from .segments_ahead import SegmentsAhead
 from .single_pass import SinglePass, UnconfirmedError, add_run
 from .transaction_walk import find_transactions
 from .transactions import Transactions
-
-FEW_EXTENTS = 4
-"""Maximum number of ranges of valid batches in a segment for which all ranges are read separately."""
 
 
 class PartitionLog(PlannedLog):
@@ -162,6 +160,7 @@ class PartitionLog(PlannedLog):
         empty, and larger byte ranges are checked at once.
         """
         ahead = SegmentsAhead(self.segments_in(start, end), start, end, self._stretches)
+        scratch = Scratch()
         for segment in ahead:
             rest: Remainder | None = None
             if segment.name not in self._plans:
@@ -169,15 +168,15 @@ class PartitionLog(PlannedLog):
                 if rest is None:
                     continue
             if isinstance(rest, StretchRemainder):
-                plan = self.plan(segment)
-                yield from self._remaining_parts(plan, rest, start, start, end, on_damage, grouped=False)
+                plan = self.plan(segment, scratch=scratch)
+                yield from self._remaining_parts(plan, rest, start, start, end, on_damage, False, scratch)
             elif rest is not None and rest.reached:
                 first = max(start, rest.reached)
-                plan = self._plan_of_range(segment, first, end) or self.plan(segment)
-                yield from self._remaining_parts(plan, rest, start, first, end, on_damage, grouped)
+                plan = self._plan_of_range(segment, first, end) or self.plan(segment, scratch=scratch)
+                yield from self._remaining_parts(plan, rest, start, first, end, on_damage, grouped, scratch)
             else:
-                events = self.events_of(segment, start, end)
-                yield from self.segment_parts(events, start, end, on_damage, grouped)
+                events = self.events_of(segment, start, end, scratch)
+                yield from self.segment_parts(events, start, end, on_damage, grouped, scratch)
 
     def _in_one_pass(
         self, segment: SegmentFile, start: int, end: int, headers_only: bool, ahead: SegmentsAhead
@@ -226,6 +225,7 @@ class PartitionLog(PlannedLog):
         end: int,
         on_damage: OnDamage | None,
         grouped: bool,
+        scratch: Scratch,
     ) -> Iterator[Part]:
         """Yield the batches of a segment that `_in_one_pass` has not yielded.
 
@@ -236,22 +236,28 @@ class PartitionLog(PlannedLog):
             late = rest.late(plan, start, end)
             self._damage_of(late, 0, len(late), on_damage)
         events = Events(rest.of(plan), start, end)
-        for part in self.segment_parts(events, first, end, on_damage, grouped):
+        for part in self.segment_parts(events, first, end, on_damage, grouped, scratch):
             trimmed, lost = rest.trimmed(part)
             self._damage_of(lost, 0, len(lost), on_damage)
             if trimmed is not None:
                 yield trimmed
 
     def segment_parts(
-        self, events: Events, start: int, end: int, on_damage: OnDamage | None, grouped: bool
+        self,
+        events: Events,
+        start: int,
+        end: int,
+        on_damage: OnDamage | None,
+        grouped: bool,
+        scratch: Scratch,
     ) -> Iterator[Part]:
         """Yield the batches of one segment like `parts`. `events` contains the ranges to read."""
         if isinstance(on_damage, EventDamage):
             on_damage.begin(events)
-            yield from self._event_parts(events, (), start, end, on_damage, grouped)
+            yield from self._event_parts(events, (), start, end, on_damage, grouped, scratch)
             on_damage.end(events.plan.segment.name)
         else:
-            yield from self._event_parts(events, events.damaged, start, end, on_damage, grouped)
+            yield from self._event_parts(events, events.damaged, start, end, on_damage, grouped, scratch)
 
     def _event_parts(
         self,
@@ -261,6 +267,7 @@ class PartitionLog(PlannedLog):
         end: int,
         on_damage: OnDamage | None,
         grouped: bool,
+        scratch: Scratch,
     ) -> Iterator[Part]:
         """Yield the batches in `events`. Report the damage in `damaged`, which is empty or equal to `events.damaged`."""
         plan, extents, before = events.plan, events.extents, events.damage_before
@@ -278,8 +285,8 @@ class PartitionLog(PlannedLog):
                         self.skip_missing(plan.segment, "while")
                         self._damage_of(damaged, before[0], len(damaged), on_damage)
                         return
-                    walker = Walker(view, extent.first_offset, self.max_batch_bytes)
-                    if grouped and len(plan.extents) > FEW_EXTENTS:
+                    walker = Walker(view, extent.first_offset, self.max_batch_bytes, scratch=scratch)
+                    if grouped and len(extents) > 1:
                         group = GroupReader(events, walker, ends_at_damage=on_damage is None)
                 following = k + 1
                 if group is not None and (part := group.read(k)):

@@ -141,6 +141,12 @@ class RunColumns:
         """Return a `RunColumns` object with only the given rows."""
         return RunColumns(*(column[rows] for column in vars(self).values()))
 
+    def as_extents(self) -> IntArray:
+        """Return the ranges as the argument `extents` of `core.scan_extents`."""
+        found = np.empty((len(self), 4), np.int64)
+        found[:, 0], found[:, 1], found[:, 2], found[:, 3] = self.position, self.end, self.batches, self.last
+        return found
+
     def objects(self) -> list[Run]:
         """Return a list with a `Run` object for each row."""
         records: list[int | None] = self.records.tolist()

@@ -341,9 +341,9 @@ class PlannedLog:
             if segment.next_base is None or segment.next_base > start:
                 yield segment
 
-    def events_of(self, segment: SegmentFile, start: int, end: int) -> Events:
+    def events_of(self, segment: SegmentFile, start: int, end: int, scratch: Scratch | None = None) -> Events:
         """Find everything in a segment that overlaps the offsets [start, end): ranges of valid batches, and damage."""
-        return Events(self._plan_of_range(segment, start, end) or self.plan(segment), start, end)
+        return Events(self._plan_of_range(segment, start, end) or self.plan(segment, scratch=scratch), start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """Plan only the batches with offsets in [start, end). If the whole segment must be planned, return None.

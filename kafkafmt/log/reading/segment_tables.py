@@ -54,10 +54,18 @@ class Scratch:
     small segment.
     """
 
-    @cached_property
-    def buffer(self) -> ByteArray:
-        """A buffer for the bytes of a file."""
-        return aligned_buffer(BUFFER_BYTES)
+    def __init__(self) -> None:
+        self._buffer = aligned_buffer(0)
+
+    def buffer(self, size: int) -> ByteArray:
+        """Return a buffer for a file of `size` bytes. It has at most BUFFER_BYTES, and can be larger than the file.
+
+        The buffer grows with the files. A large buffer would be slow for a single small file, because NumPy requests
+        huge pages for it.
+        """
+        if len(self._buffer) < min(size, BUFFER_BYTES):
+            self._buffer = aligned_buffer(min(2 * size, BUFFER_BYTES))
+        return self._buffer
 
     @cached_property
     def table(self) -> BatchTable:
@@ -101,7 +109,7 @@ class TableReader:
         self.max_batch_bytes = max_batch_bytes
         self.first_read = first_read
         if scratch is not None:
-            self._buffer, self._table = scratch.buffer, scratch.table
+            self._buffer, self._table = scratch.buffer(0 if view.data is not None else view.size), scratch.table
         self._buffer_at = self._buffered = 0
         """File position of the first byte in the buffer, and number of bytes of the file in the buffer."""
         self._before_read: Callable[[], None] = lambda: None

@@ -28,11 +28,11 @@ from ...constants import (
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError
-from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, IntArray
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, ByteArray, IntArray
 from ..format.file_view import FileView
 from .offset_check import split_at_wrong_offsets
 from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
-from .parts import SPAN_COLUMNS, Bad, Parts, Run
+from .parts import SPAN_COLUMNS, Bad, Parts, Run, RunColumns
 from .segment_stats import Stats
 from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_ROWS, Scratch, TableReader
 
@@ -168,14 +168,8 @@ class Walker(TableReader):
         For small segments, the native call is faster than the Python code of `walk`, and has the
         same result. If the native call cannot handle the segment, return None.
         """
-        if self.size > min(SMALL_SEGMENT, self.run_bytes) or self.view.data is not None:
+        if self.size > self.run_bytes or not self._read_small():
             return None
-        if self._buffered < self.size:
-            self.view.expect(0, self.size)
-            self._buffer_at, self._buffered = 0, self.view.read_into(self._buffer[: self.size], 0)
-            if self._buffered < self.size:  # the file was truncated after it was opened
-                self._buffered = 0
-                return None
         base, anchor = self.base_offset, np.array([0, self.base_offset], np.int64)
         n, m, end, _, _, _ = core.scan_damaged(
             self._buffer, self._table, self._spans, 0, self.size, self.size, base, base - 1, anchor=anchor
@@ -188,6 +182,30 @@ class Walker(TableReader):
         if see is not None:
             see(0, self._buffer, rows, found, self)
         return parts_of_scan(rows, spans, cut_gaps)
+
+    def _read_small(self) -> bool:
+        """If the segment is small, read it completely into the buffer. Return whether it was read."""
+        if self.size > SMALL_SEGMENT or self.view.data is not None:
+            return False
+        if self._buffered < self.size:
+            self.view.expect(0, self.size)
+            self._buffer_at, self._buffered = 0, self.view.read_into(self._buffer[: self.size], 0)
+            if self._buffered < self.size:  # the file was truncated after it was opened
+                self._buffered = 0
+                return False
+        return True
+
+    def batches_of_small(self, runs: RunColumns) -> tuple[ByteArray, BatchTable, int]:
+        """Read the batches in ranges of adjacent batches of a small segment.
+
+        Return a buffer with the content of the segment, the batch headers, and the number of ranges that
+        were read. Reading ends before a range whose bytes have changed since they were checked. If the
+        segment is not small, the number is 0.
+        """
+        if not self._read_small():
+            return self._buffer, self._table[:0], 0
+        n, count = core.scan_extents(self._buffer[: self._buffered], self._table, runs.as_extents())
+        return self._buffer, self._table[:count], n
 
     def _in_buffer(self, position: int) -> bool:
         """Return whether the buffer contains the byte at the file position `position`."""

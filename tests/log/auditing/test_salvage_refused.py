@@ -72,7 +72,7 @@ def test_command_reports_a_batch_that_no_index_can_hold_as_damage(tmp_path: Path
 def plan_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the plan of a segment with one that delivers every batch in file order, without any check."""
 
-    def unchecked_plan(self: PartitionLog, segment: Any, see: Any = None) -> SegmentPlan:
+    def unchecked_plan(self: PartitionLog, segment: Any, see: Any = None, scratch: Any = None) -> SegmentPlan:
         self.stamps[segment.name] = None
         size = segment.path.stat().st_size
         return SegmentPlan(segment, size, [Run(0, size, 0, 99, 1, 1)], [], [])
