@@ -47,6 +47,10 @@ the valid batches in it, and the error after the last batch.
 """
 
 
+SMALLEST_BUFFER = 64 << 10
+"""Smallest size of a buffer in bytes, for small and empty files."""
+
+
 class Scratch:
     """Memory that several `Walker` objects use, one after the other.
 
@@ -58,7 +62,7 @@ class Scratch:
         self._buffer = aligned_buffer(0)
 
     def buffer(self, size: int) -> ByteArray:
-        """Return a buffer for a file of `size` bytes. It has at most BUFFER_BYTES, and can be larger than the file.
+        """Return a buffer of at least `size` bytes, but of at most BUFFER_BYTES.
 
         The buffer grows with the files. A large buffer would be slow for a single small file, because NumPy requests
         huge pages for it.
@@ -109,7 +113,9 @@ class TableReader:
         self.max_batch_bytes = max_batch_bytes
         self.first_read = first_read
         if scratch is not None:
-            self._buffer, self._table = scratch.buffer(0 if view.data is not None else view.size), scratch.table
+            # A file can have become smaller after it was planned, so the buffer must be large enough for a header.
+            size = 0 if view.data is not None else max(view.size, SMALLEST_BUFFER)
+            self._buffer, self._table = scratch.buffer(size), scratch.table
         self._buffer_at = self._buffered = 0
         """File position of the first byte in the buffer, and number of bytes of the file in the buffer."""
         self._before_read: Callable[[], None] = lambda: None

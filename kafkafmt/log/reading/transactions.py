@@ -183,7 +183,7 @@ class Transactions:
     last_stable_offset: int = 0
     unmarked: list[Aborted] = field(default_factory=list)
     committed_unmarked: Doubts = field(default_factory=Doubts.none)
-    damaged_segments: list[int] = field(default_factory=list)
+    damaged_segments: list[int] = field(default_factory=list, compare=False)
 
     @property
     def undecided(self) -> str:

@@ -1,4 +1,4 @@
-"""Test that a mapped file that was truncated between planning and reading is reported."""
+"""Test that a file, mapped or not, that was truncated between planning and reading is reported."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kafkafmt.log.reading.read_limits import ReadLimits
 BATCHES = [batch([record(0, value=b"x" * 300)], base_offset=i) for i in range(100)]
 
 
-@pytest.fixture
-def planned(tmp_path: Path) -> PartitionLog:
-    """Return a mapped log with one segment, which has been planned."""
+@pytest.fixture(params=[True, False], ids=["mapped", "read"])
+def planned(tmp_path: Path, request: pytest.FixtureRequest) -> PartitionLog:
+    """Return a log with one segment, which has been planned."""
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(BATCHES))
-    log = PartitionLog(discover([tmp_path]).partitions[0], ReadLimits(mapped=True))
+    log = PartitionLog(discover([tmp_path]).partitions[0], ReadLimits(mapped=request.param))
     assert log.next_offset == 100
     return log
 
@@ -30,7 +30,7 @@ def planned(tmp_path: Path) -> PartitionLog:
     "left", [0, 1, 11, 12, 16, 17, 61, len(BATCHES[0]), 50 * len(BATCHES[0]), 50 * len(BATCHES[0]) + 40]
 )
 @pytest.mark.parametrize("start", [0, 70])
-def test_shrunk_mapped_file_is_reported_as_damage(planned: PartitionLog, left: int, start: int) -> None:
+def test_shrunk_file_is_reported_as_damage(planned: PartitionLog, left: int, start: int) -> None:
     path = planned.segments[0].path
     os.truncate(path, left)
     with pytest.raises(DamagedLogError, match=str(path.parent)) as caught:
