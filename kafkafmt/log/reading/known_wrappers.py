@@ -7,6 +7,7 @@ import numpy as np
 from ...constants import MAGIC_V2
 from ...records.wrappers import InnerMessages, WrapperReader
 from ...types import BatchTable, Buffer, IntArray
+from .parts import RunColumns
 
 COLUMNS = 1 + len(InnerMessages._fields)
 MOST_WRAPPERS = 1 << 20
@@ -68,6 +69,22 @@ class KnownWrappers:
         inner = self._known[first:stop, :4].copy()
         inner[:, 0] -= start
         return inner
+
+    def lack_offsets(self, runs: RunColumns) -> bool | None:
+        """Return whether offsets are missing in ranges of valid wrapper messages, between two messages or inside one.
+
+        Return None if a range contains a message that is not known, or an uncompressed message.
+        """
+        positions, first, last, count, _ = self._known.T
+        begins, ends = np.searchsorted(positions, runs.position), np.searchsorted(positions, runs.end)
+        if (ends - begins != runs.batches).any():
+            return None
+        missing = (count >= 0) & (count <= last - first)
+        after = np.zeros(len(first), bool)
+        after[1:] = first[1:] > last[:-1] + 1
+        after[begins] = False
+        total = np.append(0, np.cumsum(missing | after))
+        return bool((total[ends] > total[begins]).any())
 
     def first_offsets(self, start: int, buffer: Buffer, table: BatchTable) -> IntArray:
         """Return the first offset of each batch in `table`.

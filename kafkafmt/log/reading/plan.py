@@ -39,7 +39,7 @@ from .damaged_spans import NOT_DAMAGED, OffsetBounds, damaged_spans
 from .models import Damage, Finding
 from .out_of_place import Placed, place
 from .partition_dir import SegmentFile
-from .parts import OFFSET_PROBLEM, Bad, BadColumns, Extents, Parts, Run, RunColumns
+from .parts import OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Extents, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .rows import Joined
 from .segment_stats import Stats
@@ -77,6 +77,8 @@ class SegmentPlan:
         Byte ranges that the disk cannot read.
     omitted : sequence of Run
         Ranges of valid batches that are not read, because they are copies or contradict other batches.
+    wrappers_lack_offsets : bool or None
+        Whether offsets are missing in the ranges of wrapper messages in `extents`. None if it is not known.
     """
 
     segment: SegmentFile
@@ -87,6 +89,7 @@ class SegmentPlan:
     stats: Stats = field(default_factory=Stats)
     unreadable: Sequence[tuple[int, int]] = ()
     omitted: Sequence[Run] = ()
+    wrappers_lack_offsets: bool | None = None
 
     @property
     def first_offset(self) -> int | None:
@@ -232,7 +235,15 @@ def _resolve(
         if n_bads:
             bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
             damaged = damaged_spans(segment.name, parts, n_bads, bounds)
-        return SegmentPlan(segment, walker.size, Extents(parts.runs), damaged, findings, stats)
+        return SegmentPlan(
+            segment,
+            walker.size,
+            Extents(parts.runs),
+            damaged,
+            findings,
+            stats,
+            wrappers_lack_offsets=_wrappers_lack_offsets(walker, parts.runs),
+        )
     placed = place(segment, walker, parts, n_bads, chosen, lower)
     bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base)
     bad_parts = _with_contradicting(parts, n_bads, placed)
@@ -245,7 +256,15 @@ def _resolve(
         Joined([findings, placed.findings]),
         stats,
         omitted=placed.omitted,
+        wrappers_lack_offsets=_wrappers_lack_offsets(walker, RunColumns.of(placed.extents)),
     )
+
+
+def _wrappers_lack_offsets(walker: Walker, runs: RunColumns) -> bool | None:
+    """Return the value of `SegmentPlan.wrappers_lack_offsets`."""
+    if not walker.has_wrappers:
+        return None
+    return walker.wrappers.lack_offsets(runs.at(~runs.dense & (runs.records == UNKNOWN_COUNT)))
 
 
 def _with_contradicting(parts: Parts, n_bads: int, placed: Placed) -> Parts:

@@ -262,14 +262,16 @@ class PlannedLog:
     def _lacks_offsets(self, segment: SegmentFile) -> bool:
         """Return whether offsets are missing inside a range of valid batches of a segment.
 
-        The header of a wrapper message contains only the last offset. Therefore, a wrapper message after
-        missing offsets is decompressed.
+        The header of a wrapper message contains only the last offset. Therefore, the wrapper messages are
+        decompressed if the plan does not contain the result.
         """
         plan = self.plan(segment)
         extents = RunColumns.of(plan.extents)
         unsure = extents.at(~extents.dense)
         if not len(unsure) or (unsure.records != UNKNOWN_COUNT).any():
             return len(unsure) > 0
+        if plan.wrappers_lack_offsets is not None:
+            return plan.wrappers_lack_offsets
         with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
             walker = Walker(view, segment.base_offset or 0, self.max_batch_bytes)
             return has_gap(walker, plan, Extents(unsure))

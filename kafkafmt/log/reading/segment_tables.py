@@ -126,6 +126,11 @@ class TableReader:
         """Finds the position after damaged bytes at which reading can resume."""
         return Search(self.view, self.first_offset_at)
 
+    @property
+    def has_wrappers(self) -> bool:
+        """Whether `wrappers` was used, so that the file contains wrapper messages."""
+        return "wrappers" in vars(self)
+
     @cached_property
     def wrappers(self) -> KnownWrappers:
         """The inner offsets of the wrapper messages in the file."""

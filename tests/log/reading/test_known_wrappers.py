@@ -122,8 +122,33 @@ def test_verify_decompresses_each_wrapper_message_once(
     assert again <= {"none": 0, "wrong offsets": 0}.get(damage, 30) + 2 * below
 
 
-def test_wrapper_messages_are_searched_for_missing_offsets_together(tmp_path: Path, reads: list[int]) -> None:
+@pytest.mark.parametrize("missing", ["nothing", "a wrapper message", "an inner message"])
+@pytest.mark.parametrize("most", [10, 1 << 20])
+def test_plan_shows_whether_offsets_are_missing_in_wrapper_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[int], most: int, missing: str
+) -> None:
+    """If the segment has too many wrapper messages, they are decompressed again."""
+    monkeypatch.setattr(known_wrappers, "MOST_WRAPPERS", most)
+    parts = entries(300, plain=False)
+    parts[100] = mutate(parts[100], len(parts[100]) - 1, bytes([parts[100][-1] ^ 1]))
+    if missing == "a wrapper message":
+        del parts[200]
+    elif missing == "an inner message":
+        inner = b"".join(message(1, None, b"value", offset=k) for k in (0, 2))
+        parts[-1] = message(1, None, compress(GZIP, inner), offset=600, attributes=GZIP)
+    log = open_log(tmp_path, parts)
+    log.plan(log.segments[0])
+    reads.clear()
+    assert log.compacted == (missing != "nothing")
+    assert bool(reads) == (most == 10)
+
+
+def test_wrapper_messages_are_searched_for_missing_offsets_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[int]
+) -> None:
     """Wrong offsets divide a segment into many ranges of valid batches, in another order than in the file."""
+    monkeypatch.setattr(known_wrappers, "MOST_WRAPPERS", 10)
+    monkeypatch.setattr(segment_tables, "BUFFER_BYTES", 4096)
     parts = entries(1000, plain=False)
     for i in range(0, 1000, 5):
         parts[i] = mutate(parts[i], 0, struct.pack(">q", 2 * i + 101))
