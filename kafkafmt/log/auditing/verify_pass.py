@@ -269,7 +269,7 @@ class VerifyPass:
             walk.end(name)
             return
         events = Events(plan, 0, NO_END)
-        for part in self.log.segment_parts(events, self._walked, NO_END, walk, True, Scratch()):
+        for part in self.log.segment_parts(events, self._walked, NO_END, walk, grouped=True, scratch=Scratch()):
             if first_offset is not None:
                 self._check_gap(first_offset)
             walk.add(part.buffer, part.table[part.table["base_offset"] >= self._walked], name)

@@ -169,7 +169,9 @@ class PartitionLog(PlannedLog):
                     continue
             if isinstance(rest, StretchRemainder):
                 plan = self.plan(segment, scratch=scratch)
-                yield from self._remaining_parts(plan, rest, start, start, end, on_damage, False, scratch)
+                yield from self._remaining_parts(
+                    plan, rest, start, start, end, on_damage, grouped=False, scratch=scratch
+                )
             elif rest is not None and rest.reached:
                 first = max(start, rest.reached)
                 plan = self._plan_of_range(segment, first, end) or self.plan(segment, scratch=scratch)
