@@ -195,12 +195,21 @@ def walk_transactions(rows, start, places, dict markers not None, dict opened no
     return i, count
 
 
+@cython.boundscheck(True)
+cdef inline tuple span_at(list spans, Py_ssize_t i):
+    """Return a span of the caller's list. The list can have become shorter, because comparing offsets can call Python code."""
+    cdef object span = spans[i]
+    if not PyTuple_CheckExact(span) or PyTuple_GET_SIZE(span) != 2:
+        raise TypeError("a span must be a tuple of two offsets")
+    return <tuple>span
+
+
 cdef inline Py_ssize_t last_span_from(list spans, int64_t offset) except -2:
     """Return the index of the last span that begins at most at `offset`, or -1. The spans are sorted."""
     cdef Py_ssize_t low = 0, middle, high = len(spans)
     while low < high:
         middle = (low + high) // 2
-        if <int64_t>(<tuple?>spans[middle])[0] <= offset:
+        if <int64_t>span_at(spans, middle)[0] <= offset:
             low = middle + 1
         else:
             high = middle
@@ -230,7 +239,7 @@ def keep_committed(rows, aborted, dict opened not None, keep):
                 raise TypeError("the spans of a producer must be a list")
             spans = <list>found
             k = last_span_from(spans, row.base_offset)
-            if k < 0 or <int64_t>(<tuple>spans[k])[1] < row.base_offset:
+            if k < 0 or <int64_t>span_at(spans, k)[1] < row.base_offset:
                 continue
         kept_rows[i] = False
         kept -= 1

@@ -85,8 +85,9 @@ def test_aborted_transactions_are_found_by_bisection(native: ModuleType) -> None
     keep = np.empty(2, np.bool_)
     assert native.keep_committed(table, {1: spans}, {}, keep) == 1
     assert keep.tolist() == [False, True]
-    with pytest.raises(TypeError):
-        native.keep_committed(table, {1: [None] * 1024}, {}, keep)
+    for wrong in (None, (), (1,), (1, 2, 3), (None, None)):
+        with pytest.raises(TypeError):
+            native.keep_committed(table, {1: [wrong] * 1024}, {}, keep)
     with pytest.raises(TypeError):
         native.keep_committed(table, {1: tuple(spans)}, {}, keep)
 
