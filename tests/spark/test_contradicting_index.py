@@ -6,6 +6,7 @@ import itertools
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from building import simple_batch
@@ -14,6 +15,7 @@ from source_rows import offsets, read
 
 import kafkafmt
 from kafkafmt import LogDirectory
+from kafkafmt.log import DamagedLogError
 
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 TRANSACTIONS = 20
@@ -86,3 +88,33 @@ def test_batch_before_a_border_with_a_wrong_offset_is_delivered(tmp_path: Path, 
     assert len(expected) == 28
     for split in (1, 2 * len(batches[0])):
         assert offsets(read(tmp_path, mode="PERMISSIVE", splitBytes=split)) == {("t", 0): expected}
+
+
+def indexed(root: Path, order: list[int], index: list[int] | None = None) -> Path:
+    """Write batches of one record with the offsets `order`, and an index with each batch. Return the segment file.
+
+    `index` contains the offset of each entry. By default, entries with too low offsets are omitted.
+    """
+    batches = [simple_batch([b"value %02d" % offset], offset) for offset in order]
+    partition(root, *batches)
+    size = len(batches[0])
+    highest = index or list(itertools.accumulate(order, max))
+    entries = [(highest[i], i * size) for i in range(1, len(order)) if highest[i] > highest[i - 1]]
+    (root / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    return root / "t-0" / f"{0:020}.log"
+
+
+@pytest.mark.parametrize("starting", [10, 15, 29])
+def test_damage_that_begins_before_the_selected_offsets_is_reported(tmp_path: Path, starting: int) -> None:
+    """The segment ends in an incomplete batch, so a plan reads nothing after the damage. Other tasks confirm their ranges."""
+    log = indexed(tmp_path, list(range(40)))
+    content = bytearray(log.read_bytes())
+    size = len(content) // 40
+    content[8 * size + 65 : 9 * size + 9] = bytes(size - 56)
+    log.write_bytes(content + content[:53])
+    partition(tmp_path, data(40), base=40)
+    options: dict[str, Any] = {"splitBytes": 1, "startingOffsets": f'{{"t": {{"0": {starting}}}}}'}
+    found = offsets(read(tmp_path, mode="PERMISSIVE", **options))["t", 0]
+    assert found == [o for o in range(starting, 41) if o not in (8, 9, 39)]
+    with pytest.raises(DamagedLogError, match="offsets 8 to 39"):
+        read(tmp_path, mode="FAILFAST", **options)

@@ -133,9 +133,9 @@ class PartitionLog(PlannedLog):
     def restrict(self, segment: SegmentFile, stretch: Stretch) -> None:
         """Read only a byte range of a segment, so that several tasks can divide the segment among themselves.
 
-        Each damaged byte range belongs to the task whose byte range contains its first byte. The borders of
-        the byte ranges also divide the offsets. Each batch belongs to the task whose offset range contains
-        its last offset.
+        A task reports the damage that begins in its byte range, and other damage that may contain offsets of
+        the task. The borders of the byte ranges also divide the offsets. Each batch belongs to the task whose
+        offset range contains its last offset.
         """
         self._stretches[segment.name] = stretch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -12,6 +13,7 @@ from ...constants import MIN_OFFSET, NO_END
 from ...text import offset_range
 from ...types import last_offset, last_offsets
 from ..format.file_view import FileView
+from .damaged_spans import DamageColumns
 from .index_ranges import Stretch, last_offset_in
 from .models import Damage
 from .part import Part
@@ -120,7 +122,7 @@ class StretchRemainder:
 
     @property
     def _positions(self) -> tuple[int, int]:
-        """Range of file positions, as start and end. The task reports the damage that begins in it.
+        """Range of file positions, as start and end. The task reports all damage that begins in it.
 
         If no other task reads the bytes before or after this task's byte range, these bytes are
         included, because the offset index may be wrong.
@@ -139,15 +141,21 @@ class StretchRemainder:
         """Return a copy of `plan` with only the valid and the damaged byte ranges that this task must still process.
 
         Valid byte ranges are not divided. Therefore, they can also contain batches that have already been
-        read, and batches that belong to other tasks.
+        read, and batches that belong to other tasks. Damage that begins elsewhere is included if it may
+        contain unread offsets of this task. Therefore, several tasks can report the same damage.
         """
-        low, high = self._positions
         extents = [
             e
             for e in plan.extents
             if e.last_offset >= self.reached and e.first_offset < self.high and e.position < self._readable_end
         ]
-        return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
+        damaged = DamageColumns.of(plan.damaged)
+        low, high = self._positions
+        inside = (low <= damaged.position) & (damaged.position < high)
+        # Other damage can begin in bytes that no task reads, or in bytes that another task reads without a plan.
+        elsewhere = (damaged.last >= self.reached) & (damaged.first < self.high) & ~damaged.empty
+        elsewhere &= damaged.position < self._readable_end
+        return replace(plan, extents=extents, damaged=list(itertools.compress(plan.damaged, inside | elsewhere)))
 
     def _other_task_delivers(self, view: FileView) -> bool:
         """Return whether the task before this one can deliver batches up to its border without a plan."""
