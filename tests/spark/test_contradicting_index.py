@@ -16,6 +16,7 @@ from source_rows import offsets, read
 import kafkafmt
 from kafkafmt import LogDirectory
 from kafkafmt.log import DamagedLogError
+from kafkafmt.log.reading import single_pass
 
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 TRANSACTIONS = 20
@@ -118,3 +119,35 @@ def test_damage_that_begins_before_the_selected_offsets_is_reported(tmp_path: Pa
     assert found == [o for o in range(starting, 41) if o not in (8, 9, 39)]
     with pytest.raises(DamagedLogError, match="offsets 8 to 39"):
         read(tmp_path, mode="FAILFAST", **options)
+
+
+@pytest.mark.parametrize(
+    ("cleaned", "split", "ranges"), [(True, 1, 4 << 20), (False, 1500, 4 << 20), (True, 1 << 20, 1)]
+)
+def test_batch_out_of_place_in_a_compacted_log_is_reported_if_it_is_not_delivered(
+    tmp_path: Path, cleaned: bool, split: int, ranges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a compacted log, the bytes with the gap are valid, so no plan delivers the batch."""
+    monkeypatch.setattr(single_pass, "RANGE_BYTES", ranges)
+    order = list(range(10, 90, 2))
+    order.insert(30, 17)
+    indexed(tmp_path, order)
+    if cleaned:
+        (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 90\n")
+    assert offsets(read(tmp_path, splitBytes=split)) == {("t", 0): list(range(10, 90, 2))}
+    with pytest.raises(DamagedLogError, match="offset 17 "):
+        read(tmp_path, mode="FAILFAST", splitBytes=split)
+
+
+@pytest.mark.parametrize("cleaned", [True, False])
+@pytest.mark.parametrize("split", [1, 500, 1500])
+def test_swapped_batches_are_delivered_without_an_error(tmp_path: Path, cleaned: bool, split: int) -> None:
+    """All tasks whose offsets include a swapped batch use a plan."""
+    order = list(range(10, 50))
+    swapped = order.copy()
+    swapped[5], swapped[30] = order[30], order[5]
+    indexed(tmp_path, swapped, index=order)
+    if cleaned:
+        (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 90\n")
+    found = offsets(read(tmp_path, mode="FAILFAST", splitBytes=split))["t", 0]
+    assert sorted(found) == order

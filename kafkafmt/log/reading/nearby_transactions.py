@@ -42,7 +42,7 @@ from ..format.snapshots import ProducerEntry, read_snapshot
 from .header_walk import HeaderWalk, TransactionalBatches, UnclearHeadersError, read_batch
 from .index_ranges import ReadCounts, stretch_of
 from .partition_dir import PartitionDir, SegmentFile
-from .single_pass import MANY_GAPS
+from .remainder import MANY_GAPS
 from .transactions import Transactions
 
 MOST_SNAPSHOTS = 2

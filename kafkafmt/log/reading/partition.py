@@ -31,7 +31,7 @@ from .parts import Run
 from .plan import SegmentPlan, with_cause
 from .planned_log import PlannedLog
 from .ranges import MAX_HEADERS_READ, reach
-from .remainder import Remainder, SegmentRemainder, StretchRemainder
+from .remainder import Remainder, StretchRemainder
 from .segment_tables import Scratch
 from .segment_walker import Walker
 from .segments_ahead import SegmentsAhead
@@ -234,9 +234,8 @@ class PartitionLog(PlannedLog):
         Batches are read from the offset `first` on. Damage is reported from the offset `start` on,
         which can be lower.
         """
-        if isinstance(rest, SegmentRemainder):
-            late = rest.late(plan, start, end)
-            self._damage_of(late, 0, len(late), on_damage)
+        late = rest.late(plan, start, end)
+        self._damage_of(late, 0, len(late), on_damage)
         events = Events(rest.of(plan), start, end)
         for part in self.segment_parts(events, first, end, on_damage, grouped, scratch):
             trimmed, lost = rest.trimmed(part)

@@ -17,8 +17,13 @@ from .damaged_spans import DamageColumns
 from .index_ranges import Stretch, last_offset_in
 from .models import Damage
 from .part import Part
-from .parts import RunColumns
+from .parts import UNKNOWN_COUNT, RunColumns
 from .plan import SegmentPlan
+
+MANY_GAPS = 8
+"""Number of gaps between the offsets of the batches in one byte range that shows that the log was compacted."""
+_LATE = "batches before these batches have higher offsets than {}"
+_FOREIGN = "the batches are out of place in the file, so the task that reads {} may not find them"
 
 
 @dataclass(frozen=True)
@@ -58,19 +63,7 @@ class SegmentRemainder:
         """
         runs = RunColumns.of(plan.extents)
         late = (runs.position >= self.position) & (runs.last < min(self.reached, end)) & (runs.last >= start)
-        return [
-            Damage(
-                plan.segment.name,
-                run.position,
-                run.end - run.position,
-                run.first_offset,
-                run.last_offset,
-                "contradicting_offsets",
-                f"batches before these batches have higher offsets than {offset_range(run.first_offset, run.last_offset)}",
-                run.records,
-            )
-            for run in runs.at(np.flatnonzero(late)).objects()
-        ]
+        return _late(plan, runs.at(late))
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the unread batches in `part`, and a `Damage` object for each batch with contradictory offsets.
@@ -107,6 +100,8 @@ class StretchRemainder:
     divided : bool
         Whether another task can deliver the offsets below `low` without a plan. False if a wrapper message
         is at the border. Its header contains only its last offset, so the other task uses a plan.
+    compacted : bool
+        Whether the log is known to be compacted. The batches can show that other logs are compacted too.
     """
 
     stretch: Stretch
@@ -115,6 +110,7 @@ class StretchRemainder:
     high: int = NO_END
     reached: int = MIN_OFFSET
     divided: bool = False
+    compacted: bool = False
 
     def after(self, position: int, reached: int) -> StretchRemainder:
         """Create an object for the rest of the byte range. It starts at file position `position` and offset `reached`."""
@@ -156,6 +152,55 @@ class StretchRemainder:
         elsewhere = (damaged.last >= self.reached) & (damaged.first < self.high) & ~damaged.empty
         elsewhere &= damaged.position < self._readable_end
         return replace(plan, extents=extents, damaged=list(itertools.compress(plan.damaged, inside | elsewhere)))
+
+    def late(self, plan: SegmentPlan, start: int, end: int) -> list[Damage]:
+        """Return a `Damage` object for each range of valid batches that possibly no task delivers.
+
+        A plan delivers these batches although they are out of place in the file. There are two kinds:
+
+        - The offsets belong to this task, but it has already delivered higher offsets.
+        - This task reads the bytes, but the offsets belong to another task. That task may not use a
+          plan, because its own bytes are valid. It then delivers no batches from other places.
+
+        Only batches with offsets in [start, end) are returned.
+        """
+        runs = RunColumns.of(plan.extents)
+        selected = (runs.last >= start) & (runs.first < end)
+        unread = (runs.position >= self.position) | (runs.end <= self.stretch.start.position)
+        own = (self.low <= runs.last) & (runs.last < min(self.reached, self.high)) & unread
+        low, high = self._positions
+        foreign = (low <= runs.position) & (runs.position < high) & ((runs.last < self.low) | (runs.last >= self.high))
+        foreign &= selected
+        if foreign.any():
+            foreign &= self._in_accepted_gap(runs)
+        return _late(plan, runs.at(selected & own)) + _late(plan, runs.at(foreign), _FOREIGN)
+
+    def _in_accepted_gap(self, runs: RunColumns) -> npt.NDArray[np.bool_]:
+        """Return a mask that is True for each range of batches whose offsets are in a gap that another task may accept.
+
+        Without a plan, a task accepts missing offsets between two adjacent batches only if the log was
+        compacted, and only if the batch before the gap and the batch after it are in order. A batch that is
+        not in order must be at the border between two tasks.
+        """
+        order = np.argsort(runs.position, kind="stable")
+        position, end, first, last = (column[order] for column in (runs.position, runs.end, runs.first, runs.last))
+        single = runs.batches[order] == 1
+        adjacent = np.append(0, end[:-1]) == position
+        before = np.append(MIN_OFFSET, last[:-1])
+        gaps = adjacent & (before + 1 < first)
+        thinned = ~runs.dense & (runs.records != UNKNOWN_COUNT)
+        if not (self.compacted or thinned.any() or np.count_nonzero(gaps[1:]) >= MANY_GAPS):
+            return np.zeros(len(runs), bool)
+        falls = adjacent[1:] & (first[1:] <= last[:-1])
+        lone = np.append(falls, False) & single & ((position != self.stretch.start.position) | (first != self.low))
+        gaps &= ~lone
+        lone = np.append(False, falls) & single & ((position != self.stretch.end.position) | (first != self.high))
+        gaps[1:] &= ~lone[:-1]
+        before, after = before[gaps], first[gaps]
+        by_offset = np.argsort(before, kind="stable")
+        highest = np.maximum.accumulate(np.append(MIN_OFFSET, after[by_offset]))
+        accepted: npt.NDArray[np.bool_] = highest[np.searchsorted(before[by_offset], runs.first)] > runs.last
+        return accepted
 
     def _other_task_delivers(self, view: FileView) -> bool:
         """Return whether the task before this one can deliver batches up to its border without a plan."""
@@ -203,6 +248,23 @@ def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
     rows = [max(row - first, 0) for row in part.group_rows]
     before = part.last_offset(first - 1) if first else part.before
     return replace(part, table=part.table[kept], before=before, group_rows=rows)
+
+
+def _late(plan: SegmentPlan, runs: RunColumns, reason: str = _LATE) -> list[Damage]:
+    """Return a `Damage` object for each range of valid batches that cannot be delivered in offset order."""
+    return [
+        Damage(
+            plan.segment.name,
+            run.position,
+            run.end - run.position,
+            run.first_offset,
+            run.last_offset,
+            "contradicting_offsets",
+            reason.format(offset_range(run.first_offset, run.last_offset)),
+            run.records,
+        )
+        for run in runs.objects()
+    ]
 
 
 def _contradiction(part: Part, row: np.void, lowest: int) -> Damage:

@@ -47,7 +47,7 @@ from .part_builder import runs_of
 from .partition_dir import SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
-from .remainder import Remainder, SegmentRemainder, StretchRemainder
+from .remainder import MANY_GAPS, Remainder, SegmentRemainder, StretchRemainder
 from .segment_stats import total
 from .segment_walker import Walker
 
@@ -57,8 +57,6 @@ HEADERS_RANGE_BYTES = 8 << 20
 """Approximate size of a byte range, in bytes, if only the batch headers are needed."""
 PIECE_BYTES = 1 << 20
 """Number of bytes that are read at once if only the batch headers are needed."""
-MANY_GAPS = 8
-"""Number of gaps between the offsets of the batches in one byte range that shows that the log was compacted."""
 
 
 class UnconfirmedError(Exception):
@@ -124,7 +122,7 @@ class SinglePass:
             raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {stretch.end.position}")
         self.complete: bool = False
         self.divided: bool = False
-        self.remainder: Remainder = SegmentRemainder() if stretch is None else _remainder_of(stretch, view)
+        self.remainder: Remainder = SegmentRemainder() if stretch is None else _remainder_of(stretch, view, compacted)
         self._view = view
         self._segment = segment
         self._stretch = stretch or whole_segment(segment, view.size)
@@ -293,7 +291,7 @@ class SinglePass:
         return first if first is not None and after < first else None
 
 
-def _remainder_of(stretch: Stretch, view: FileView) -> StretchRemainder:
+def _remainder_of(stretch: Stretch, view: FileView, compacted: bool) -> StretchRemainder:
     """Return an object for an unread byte range. Other tasks read the bytes before and after it."""
     start, end = stretch.start, stretch.end
     low, high, divided = MIN_OFFSET, NO_END, False
@@ -303,7 +301,7 @@ def _remainder_of(stretch: Stretch, view: FileView) -> StretchRemainder:
         divided = not wrapper and first_offset_at(view, start) == low
     if end.indexed and not end.outermost:
         high = border_offset(view, end)
-    return StretchRemainder(stretch, start.position, low, high, low, divided)
+    return StretchRemainder(stretch, start.position, low, high, low, divided, compacted)
 
 
 def _shows_compaction(rows: BatchTable, first: IntArray, last: IntArray) -> bool:
