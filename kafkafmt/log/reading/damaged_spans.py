@@ -13,7 +13,7 @@ from ..._backend import core
 from ...constants import MAX_OFFSET
 from ...types import IntArray
 from .models import Damage
-from .parts import OFFSET_PROBLEM, PROBLEM_CODES, UNKNOWN_COUNT, BadColumns, Parts
+from .parts import OFFSET_PROBLEM, PROBLEM_CODES, UNKNOWN_COUNT, BadColumns, Parts, RunColumns
 from .rows import Joined, Rows, field_setters, objects_of
 
 _DAMAGE_SETTERS = field_setters(Damage)
@@ -185,8 +185,14 @@ def by_position(parts: Iterable[Sequence[Damage]]) -> Sequence[Damage]:
     return DamagedSpans(spans[0].file, columns.at(order), bads.at(order))
 
 
-def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> DamagedSpans:
-    """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them."""
+def damaged_spans(
+    file: str, parts: Parts, n: int, bounds: OffsetBounds, delivered: RunColumns | None = None
+) -> DamagedSpans:
+    """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them.
+
+    If `delivered` is given, it contains the ranges of valid batches that are read, sorted by offset. It is
+    needed if valid batches contradict each other.
+    """
     bads = parts.bads
     if not n:
         return NOT_DAMAGED
@@ -194,9 +200,29 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
     first, last, known = bounds.of(parts.bad_at[:n])
     # For batches with contradicting offsets, `crc` and `stored` contain their first and last offset.
     own = bads.stored[:n] - bads.crc[:n]
-    misplaced = (bads.magic[:n] == OFFSET_PROBLEM) & (own != last - first)
+    contradicting = bads.magic[:n] == OFFSET_PROBLEM
+    misplaced = contradicting & (own != last - first)
+    if delivered is not None and len(delivered):
+        rows = np.flatnonzero(contradicting & known & (last < first))
+        low, high = _missing(bads.crc[rows], bads.stored[rows], delivered)
+        found = low <= high
+        first[rows[found]], last[rows[found]] = low[found], high[found]
     columns = DamageColumns(position, end - position, first, last, known, bads.records[:n], bads.whole[:n], misplaced)
     return DamagedSpans(file, columns, bads)
+
+
+def _missing(first: IntArray, last: IntArray, delivered: RunColumns) -> tuple[IntArray, IntArray]:
+    """Return the offsets of batches out of place that no other batch has, as arrays of first and last offsets.
+
+    The first offset is higher than the last one if there are no such offsets, or if the offsets are not
+    between two ranges of `delivered`.
+    """
+    before = np.searchsorted(delivered.first, first, "right") - 1
+    after = np.searchsorted(delivered.last, last)
+    inside = (before >= 0) & (after < len(delivered))
+    low = np.maximum(first, delivered.last[np.maximum(before, 0)] + 1)
+    high = np.minimum(last, delivered.first[np.minimum(after, len(delivered) - 1)] - 1)
+    return low, np.where(inside, high, low - 1)
 
 
 class OffsetBounds:

@@ -247,7 +247,7 @@ def _resolve(
     placed = place(segment, walker, parts, n_bads, chosen, lower)
     bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base)
     bad_parts = _with_contradicting(parts, n_bads, placed)
-    damaged = damaged_spans(segment.name, bad_parts, len(bad_parts.bads), bounds)
+    damaged = damaged_spans(segment.name, bad_parts, len(bad_parts.bads), bounds, RunColumns.of(placed.extents))
     return SegmentPlan(
         segment,
         walker.size,

@@ -176,3 +176,19 @@ def test_damage_next_to_copies_explains_missing_offsets(tmp_path: Path) -> None:
     parts = batches(0, 60)
     log = write(tmp_path, (0, [*parts[:10], *parts[3:7], bytes(50), *parts[20:]]))
     assert problems(log) == {"duplicate_batch": 4, "corrupt_structure": 1}
+
+
+@pytest.mark.parametrize("order", [[9, 6], [7, 5], [8, 6, 5]])
+def test_batches_that_fill_a_gap_partly_are_damage_of_their_own_offsets(tmp_path: Path, order: list[int]) -> None:
+    """The batches are in reverse order, and more offsets are missing. A read of only these offsets reports the damage."""
+    parts = batches(0, 20)
+    kept = [o for o in range(20) if not 4 < o < 10]
+    at = [*kept[:5], *order, *kept[5:]]
+    write(tmp_path, (0, [parts[o] for o in at]))
+    delivered = [r.offset for r in write(tmp_path).records(on_damage=lambda _: None)]
+    for lost in set(order) - set(delivered):
+        damaged: list[Any] = []
+        log = write(tmp_path)
+        assert not list(log.records(OffsetInterval(lost, lost + 1), on_damage=damaged.append))
+        assert [d for d in damaged if d.first_offset <= lost <= d.last_offset]
+        assert {d.code for d in damaged} == {"contradicting_offsets"}
