@@ -263,7 +263,9 @@ def _selected(
             transactions = log.transactions_in(interval.low, interval.high)
             doubts = transactions.within(interval.low, interval.high - 1).doubts
             printer.damaged = _report_undecided(directory, transactions, doubts) or printer.damaged
-    chunks = log.chunks(COLUMNS, interval, on_damage=printer.on_damage(log), capacity=CHUNK_ROWS)
+    on_damage, limited = printer.on_damage(log), printer.left is not None
+    # With a limit, damage after the last printed record is not reported.
+    chunks = log.chunks(COLUMNS, interval, on_damage=on_damage, capacity=CHUNK_ROWS, in_order=limited)
     return log, read_errors_of(chunks)
 
 

@@ -118,7 +118,7 @@ class Replay:
             if not before and (damage.first_offset is None or damage.first_offset < end):
                 raise DamagedLogError(damage, str(directory.path))
 
-        for record in log.records(OffsetInterval(low, end, control=True), on_damage=on_damage):
+        for record in log.records(OffsetInterval(low, end, control=True), on_damage=on_damage, in_order=True):
             if until is not None and record.timestamp > until:
                 return
             if record.offset != self.end_offset:

@@ -189,6 +189,18 @@ def test_damage_is_reported_and_exits_with_1(tmp_path: Path) -> None:
     assert kafkafmt("cat", path, "-o", "3:").returncode == 0
 
 
+@pytest.mark.parametrize("damaged", [[2], [2, 5, 8, 11, 14, 17]])
+def test_damage_before_the_last_record_within_the_limit_is_reported(tmp_path: Path, damaged: list[int]) -> None:
+    parts = [batch([record(0, value=b"x" * 90)], base_offset=i) for i in range(20)]
+    for i in damaged:
+        parts[i] = parts[i][:-1] + b"?"
+    path = write_log(tmp_path, *parts)
+    for limit, reported in ((2, 0), (3, 1)):
+        done = kafkafmt("cat", path, "--format", "json", "--on-error", "skip", "--limit", limit)
+        assert (done.returncode, len(done.stdout.splitlines())) == (reported, limit)
+        assert done.stderr.count("skipped: ") == reported
+
+
 def test_unreadable_path_exits_with_3(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other.txt").write_text("x")

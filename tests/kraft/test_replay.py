@@ -352,6 +352,21 @@ def test_replay_ends_before_damage(tmp_path: Path) -> None:
     assert any("only records before offset 3 were applied" in m for m in state.messages)
 
 
+def test_replay_ends_before_the_first_of_many_damaged_batches(tmp_path: Path) -> None:
+    log = MetadataLog(tmp_path)
+    ends = []
+    for n in range(20):
+        log.append(config(f"c{n}", "1"))
+        ends.append(log.log.stat().st_size)
+    data = bytearray(log.log.read_bytes())
+    for n in range(2, 20, 3):
+        data[ends[n] - 1] ^= 1
+    log.log.write_bytes(data)
+    state = k.metadata(tmp_path)
+    assert [c.name for c in state.configs] == ["c0", "c1"]
+    assert ([d.first_offset for d in state.damaged], state.info.end_offset, state.exit_code) == ([2], 2, 1)
+
+
 def test_state_before_damage_is_complete(tmp_path: Path) -> None:
     broken_log(tmp_path)
     state = k.metadata(tmp_path, at=3)

@@ -155,8 +155,8 @@ class PartitionLog(PlannedLog):
         `on_damage` is called with a description of each damaged byte range. If `on_damage` is None,
         damage raises DamagedLogError. An `EventDamage` object receives the damage of a planned segment
         before the batches of the segment. If `grouped` is True, one `Part` can contain batches from both
-        sides of a damaged byte range, and batches below `start`. The damage is then reported after
-        the `Part` was yielded. If `headers_only` is True, the buffer of a `Part` can be
+        sides of a damaged byte range, and batches below `start`. The damage is then reported before
+        the `Part` is yielded. If `headers_only` is True, the buffer of a `Part` can be
         empty, and larger byte ranges are checked at once.
         """
         ahead = SegmentsAhead(self.segments_in(start, end), start, end, self._stretches)
@@ -290,12 +290,16 @@ class PartitionLog(PlannedLog):
                     if grouped and len(extents) > 1:
                         group = GroupReader(events, walker, ends_at_damage=on_damage is None)
                 following = k + 1
+                reported = before[k]
                 if group is not None and (part := group.read(k)):
-                    yield part
                     following = k + len(part.group)
+                    # A caller that reads only the first batches of the part must get the damage between them.
+                    reported = before[following - 1]
+                    self._damage_of(damaged, before[k], reported, on_damage)
+                    yield part
                 else:
                     yield from self._extent_parts(plan, extent, walker, start, end, on_damage)
-                self._damage_of(damaged, before[k], before[following], on_damage)
+                self._damage_of(damaged, reported, before[following], on_damage)
                 k = following
         finally:
             if view is not None:
@@ -375,6 +379,7 @@ class PartitionLog(PlannedLog):
         past_open: bool = False,
         capacity: int = 16384,
         select: Callable[[Part, BatchTable], BatchTable] | None = None,
+        in_order: bool = False,
     ) -> Iterator[Chunk]:
         """Yield the selected records as decoded columns, in offset order.
 
@@ -398,6 +403,10 @@ class PartitionLog(PlannedLog):
         select : callable, optional
             Called with each `Part` and its selected batches before their records are decoded. Returns
             the batches to decode.
+        in_order : bool, default False
+            Whether `on_damage` is called after all records before the damage, and before all records after it.
+            By default, records before and after damage are read together if that is faster. `on_damage` is
+            then called before these records.
         """
         if interval is None:
             interval = OffsetInterval(self.log_start_offset)
@@ -411,7 +420,7 @@ class PartitionLog(PlannedLog):
         reader = RecordReader(
             names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes
         )
-        for part in self.parts(low, interval.damage_high, on_damage, grouped=True):
+        for part in self.parts(low, interval.damage_high, on_damage, grouped=not in_order):
             table = part.batches_near(low, interval.damage_high)
             if not interval.control and core.summarize_batches(table).attributes & CONTROL_BIT:
                 table = table.compress((table["attributes"] & CONTROL_BIT) == 0)  # faster than table[mask]
@@ -438,8 +447,11 @@ class PartitionLog(PlannedLog):
         *,
         on_damage: OnDamage | None = None,
         past_open: bool = False,
+        in_order: bool = False,
     ) -> Iterator[core.Record]:
         """Yield the selected records as Record objects. For the parameters, see `chunks`."""
-        chunks = self.chunks(COLUMNS, interval, on_damage=on_damage, past_open=past_open, capacity=1024)
+        chunks = self.chunks(
+            COLUMNS, interval, on_damage=on_damage, past_open=past_open, capacity=1024, in_order=in_order
+        )
         for source, columns in chunks:
             yield from core.make_records(source, columns)

@@ -264,7 +264,8 @@ def _wrappers_lack_offsets(walker: Walker, runs: RunColumns) -> bool | None:
     """Return the value of `SegmentPlan.wrappers_lack_offsets`."""
     if not walker.has_wrappers:
         return None
-    return walker.wrappers.lack_offsets(runs.at(~runs.dense & (runs.records == UNKNOWN_COUNT)))
+    runs = runs.at(~runs.dense & (runs.records == UNKNOWN_COUNT))
+    return walker.wrappers.lack_offsets(runs) if len(runs) else None
 
 
 def _with_contradicting(parts: Parts, n_bads: int, placed: Placed) -> Parts:

@@ -128,7 +128,7 @@ class TableReader:
 
     @property
     def has_wrappers(self) -> bool:
-        """Whether `wrappers` was used, so that the file contains wrapper messages."""
+        """Whether `wrappers` was used. If not, no batch that was read is a wrapper message."""
         return "wrappers" in vars(self)
 
     @cached_property

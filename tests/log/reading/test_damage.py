@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import batch, message, mutate, record, repair_crc, varint
+from building import batch, message, mutate, record, repair_crc, simple_batch, varint
 from reports import verify_partition
 
+import kafkafmt
 from kafkafmt.constants import NO_END
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading import segment_tables
@@ -551,3 +552,19 @@ def test_batch_larger_than_the_read_buffer_is_valid(
     assert spans(log) == []
     assert findings(log) == []
     assert offsets(log) == list(range(base + 2))
+
+
+@pytest.mark.parametrize("damaged", [[2], [2, 5, 8, 11, 14, 17]])
+def test_reader_that_stops_early_gets_the_damage_between_its_records(tmp_path: Path, damaged: list[int]) -> None:
+    """The ranges of valid batches are read together."""
+    parts = [simple_batch([b"value"], i) for i in range(20)]
+    for i in damaged:
+        parts[i] = parts[i][:-1] + b"?"
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(parts))
+    partition = kafkafmt.open(tmp_path)["t", 0]
+    assert [r.offset for r in partition.records(on_error="skip", limit=4)] == [0, 1, 3, 4]
+    assert [d.first_offset for d in partition.damaged][:1] == [2]
+    records = partition.records(on_error="skip")
+    assert [next(records).offset for _ in range(4)] == [0, 1, 3, 4]
+    assert [d.first_offset for d in partition.damaged][:1] == [2]
