@@ -25,7 +25,11 @@ Delivered = tuple[list[tuple[int, bytes | None, bytes | None]], list[Damage], st
 def read(
     directory: PartitionDir, planned: bool, fail: bool = False, start: int | None = None, end: int | None = None
 ) -> tuple[Delivered, PartitionLog]:
-    """Return the records and the damage of a partition, and its PartitionLog."""
+    """Return the records and the damage of a partition, and its PartitionLog.
+
+    The damage is sorted by position. A plan contains no batches that cannot be decoded, so such batches are
+    reported after other damage around them.
+    """
     log = PartitionLog(directory)
     if planned:
         for segment in log.segments:
@@ -39,6 +43,7 @@ def read(
             records.append((record.offset, record.key, record.value))
     except DamagedLogError as raised:
         error = str(raised)
+    damaged.sort(key=lambda damage: (damage.file, damage.position))
     return (records, damaged, error), log
 
 
