@@ -8,8 +8,7 @@ compared, because the same records can be in different batches, for example afte
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 from math import inf
 from typing import Any
@@ -64,15 +63,18 @@ class Spans:
         else:
             spans.append(Span(kind, first, last, side))
 
-    def add_damage(self, side: int, damage: Damage) -> None:
-        """Add damage. `side` is the number of the damaged copy: 0 or 1."""
+    def damage_of(self, side: int) -> Callable[[Damage], None]:
+        """Return a function that adds damage of a copy. `side` is the number of the copy: 0 or 1."""
         spans = self._spans.setdefault((DAMAGED, side), [])
-        span = Span(DAMAGED, damage.first_offset, damage.last_offset, side)
-        if len(spans) < MOST_SPANS:
-            spans.append(span)
-        else:
-            self.limited = True
-            spans[-1] = spans[-1]._replace(last=span.last)
+
+        def add(damage: Damage) -> None:
+            if len(spans) < MOST_SPANS:
+                spans.append(Span(DAMAGED, damage.first_offset, damage.last_offset, side))
+            else:
+                self.limited = True
+                spans[-1] = spans[-1]._replace(last=damage.last_offset)
+
+        return add
 
     def result(self) -> list[Span]:
         """Return all differences. Offsets that are damaged in a copy are not reported as missing from that copy."""
@@ -188,7 +190,7 @@ class _Comparison:
 
     def compare(self, low: int, high: int) -> None:
         """Compare the batches of both copies from the offset `low` to `high` (exclusive)."""
-        sides = [_Batches(log, low, high, partial(self._spans.add_damage, side)) for side, log in enumerate(self._logs)]
+        sides = [_Batches(log, low, high, self._spans.damage_of(side)) for side, log in enumerate(self._logs)]
         a, b = sides
         while True:
             more = [side.fill() for side in sides]
@@ -340,8 +342,8 @@ class _Comparison:
                     yield RECORDS, a.offset, -1
                 a, b = (next(side, None) for side in sides)
         for side, collected in enumerate(damage):
-            for d in collected.found:
-                self._spans.add_damage(side, d)
+            for each in collected.found:
+                self._spans.damage_of(side)(each)
 
 
 def _records_in(

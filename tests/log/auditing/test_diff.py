@@ -291,6 +291,22 @@ def test_wrapper_messages_with_the_same_records_are_equal(tmp_path: Path, case: 
         assert not found.equal
 
 
+def test_batches_that_are_damaged_at_the_end_of_a_copy_are_not_missing(tmp_path: Path) -> None:
+    """The valid batches of each copy are read together, and the other copy ends first."""
+    batches = [batch([record(0)], base_offset=i) for i in range(60)]
+    damaged = [b[:-1] + bytes([b[-1] ^ 1]) for b in batches]
+    copies = []
+    for i, remainder in ((2, 1), (3, 0)):
+        path = tmp_path / str(i) / "t-0"
+        path.mkdir(parents=True)
+        parts = [damaged[n] if n % i == remainder else b for n, b in enumerate(batches)]
+        (path / f"{0:020}.log").write_bytes(b"".join(parts))
+        copies.append(path)
+    (found,) = kafkafmt.diff(*copies).partitions
+    assert {difference.kind for difference in found.differences} == {"damaged"}
+    assert len(found.differences) == 30 + 20 - 10  # ten batches are damaged in both copies
+
+
 def test_many_differences_are_joined_into_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diff_batches, "MOST_SPANS", 3)
     whole = [batch([record(i) for i in range(2)], base_offset=2 * n) for n in range(20)]
