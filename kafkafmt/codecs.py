@@ -2,9 +2,9 @@
 
 Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
-Only this module and `compressor.py` import the compression packages. The decompressed data of many batches is appended
-to an `Arena`, a buffer that grows as needed. One call of the native core can then decode all these
-batches. Compression contexts and buffers are reused.
+Only this module and `compressor.py` import the compression packages. The decompressed data of many
+batches is appended to an `Arena`, a buffer that grows as needed. One call of the native core can then
+decode all these batches. Contexts and buffers for decompression are reused.
 
 The caller sets a limit for the decompressed size. The limit is checked before decompression if the
 compressed data contains its decompressed size. Otherwise, it is checked during decompression.

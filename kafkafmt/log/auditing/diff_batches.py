@@ -342,8 +342,9 @@ class _Comparison:
                     yield RECORDS, a.offset, -1
                 a, b = (next(side, None) for side in sides)
         for side, collected in enumerate(damage):
+            add = self._spans.damage_of(side)
             for each in collected.found:
-                self._spans.damage_of(side)(each)
+                add(each)
 
 
 def _records_in(
