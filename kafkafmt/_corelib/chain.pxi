@@ -8,6 +8,7 @@ from libc.stdlib cimport qsort
 
 cdef enum:
     SCANNED = 16
+    ADJACENT = 2        # Highest value of gap_score().
 
 
 cdef struct Extents:
@@ -27,7 +28,8 @@ cdef struct Place:
 
 cdef struct Nearby:
     # Index of the extents from `begin` to `end`. The tree `all` contains the extents from `removed` to `added`. The tree
-    # `apart` contains the extents from `removed` to `separated`, which damage separates from the current extent.
+    # `apart` contains the extents from `removed` to `separated`, which damage separates from the current extent. The
+    # trees do not contain the extent directly before the current extent.
     Py_ssize_t chunk, begin, end, added, separated, removed
     Place* places               # The extents, sorted by last offset. `k` is relative to `begin`, as in the other arrays.
     int32_t* place_of           # Index in `places` of each extent.
@@ -46,9 +48,17 @@ cdef int compare_places(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline int64_t gap_score(const Extents* e, Py_ssize_t k, Py_ssize_t j) noexcept nogil:
-    """Return how the score of a chain changes if the extent `j` follows the extent `k`."""
+    """Return how the score of a chain changes if the extent `j` follows the extent `k`.
+
+    The values are those of `gap_scores` in log/reading/conflicts.py.
+    """
     cdef int64_t gap = e.first[j] - e.last[k] - 1
-    return 1 if gap == 0 else 0 if gap == e.before[j] - e.before[k + 1] or e.damage[k] != e.damage[j] else -1
+    cdef int64_t omitted = e.before[j] - e.before[k + 1]
+    if gap == 0:
+        return ADJACENT
+    if gap == omitted or e.damage[k] != e.damage[j]:
+        return 0
+    return -1 if omitted else -2
 
 
 cdef inline int32_t better(const int64_t* score, int32_t a, int32_t b) noexcept nogil:
@@ -131,18 +141,18 @@ cdef void index_extents(const Extents* e, Nearby* near, Py_ssize_t chunk) noexce
 cdef Py_ssize_t best_predecessor(const Extents* e, Nearby* near, Py_ssize_t j) noexcept nogil:
     """Return the best predecessor of the extent `j` among the extents within reach, or -1 if there is none.
 
-    One of at most four extents is the best one: the best extent that directly precedes `j`, the best
-    extent that damage separates from `j`, the last extent from which all offsets up to `j` are
-    omitted, and the best of all extents.
+    One of at most five extents is the best one: the extent `j` - 1, the best extent whose offsets
+    directly precede those of `j`, the best extent that damage separates from `j`, the last extent from
+    which all offsets up to `j` are omitted, and the best of all extents.
     """
     cdef Py_ssize_t size, k, best = -1, high, i
     cdef const int64_t* score
     cdef int64_t total, highest = 0
-    cdef int32_t candidates[4]
+    cdef int32_t candidates[5]
     if near.chunk != j - j % e.reach:
         index_extents(e, near, j - j % e.reach)
     size, score = near.end - near.begin, e.score + near.begin
-    while near.added < j:
+    while near.added < j - 1:
         k = near.added - near.begin
         put(score, near.all, size, near.place_of[k], <int32_t>k)
         entry_of(e, near, e.last[near.added] + 1 - e.before[near.added + 1])[0] = <int32_t>k
@@ -153,7 +163,7 @@ cdef Py_ssize_t best_predecessor(const Extents* e, Nearby* near, Py_ssize_t j) n
         put(score, near.apart, size, k, -1)
         near.removed += 1
     near.separated = max(near.separated, near.removed)
-    while near.separated < j and e.damage[near.separated] != e.damage[j]:
+    while near.separated < j - 1 and e.damage[near.separated] != e.damage[j]:
         k = near.separated - near.begin
         put(score, near.apart, size, near.place_of[k], <int32_t>k)
         near.separated += 1
@@ -162,7 +172,8 @@ cdef Py_ssize_t best_predecessor(const Extents* e, Nearby* near, Py_ssize_t j) n
     candidates[1] = best_between(score, near.all, size, place_from(near, e.first[j] - 1), high)
     candidates[2] = best_between(score, near.apart, size, 0, high)
     candidates[3] = entry_of(e, near, e.first[j] - e.before[j])[0]
-    for i in range(4):
+    candidates[4] = <int32_t>(j - 1 - near.begin) if e.last[j - 1] < e.first[j] else -1
+    for i in range(5):
         k = near.begin + candidates[i]
         if candidates[i] >= 0 and k >= j - e.reach:
             total = e.score[k] + gap_score(e, k, j)
@@ -231,7 +242,7 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
                 highest = INT64_MIN
                 nearest = max(j - e.reach, 0)
                 k = j - 1
-                while k >= nearest and (best < 0 or tops[k] + 1 >= highest):    # gap_score() is at most 1.
+                while k >= nearest and (best < 0 or tops[k] + ADJACENT >= highest):
                     if indexed and k < j - SCANNED:
                         best = best_predecessor(&e, &near, j)
                         highest = e.score[best] + gap_score(&e, best, j) if best >= 0 else INT64_MIN

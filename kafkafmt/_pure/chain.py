@@ -24,9 +24,10 @@ def heaviest_chain(
         score[j] = int(weight[j]) + int(start_bonus[j])
         parent[j] = -1
         if len(before):
-            gap = first[j] - last[before] - 1
-            explained = (gap == left_out[j] - left_out[before + 1]) | (damage[before] != damage[j])
-            reached = score[before] + np.where(gap == 0, 1, np.where(explained, 0, -1))
+            gap, omitted = first[j] - last[before] - 1, left_out[j] - left_out[before + 1]
+            # The values are those of `gap_scores` in log/reading/conflicts.py.
+            explained = (gap == omitted) | (damage[before] != damage[j])
+            reached = score[before] + np.select([gap == 0, explained, omitted != 0], [2, 0, -1], -2)
             best = int(np.argmax(reached))
             if int(reached[best]) > int(start_bonus[j]):
                 score[j] = int(reached[best]) + int(weight[j])

@@ -217,7 +217,7 @@ def test_both_cores_find_the_same_heaviest_chain(seed: int) -> None:
     last = first + rng.integers(0, 6, n)
     weight = rng.integers(1, 4, n) << 32
     left_out = np.concatenate(([0], np.cumsum(last - first + 1)))
-    damage, bonus = np.cumsum(rng.integers(0, 2, n)), rng.integers(-1, 2, n)
+    damage, bonus = np.cumsum(rng.integers(0, 2, n)), rng.integers(-2, 3, n)
     results = []
     for each in (native, _pure):
         parent, score = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -255,10 +255,11 @@ def test_both_cores_find_the_same_chain_of_many_extents(order: str, reach: int) 
         # The index of the native core requires these values. The last seed shows that other values are accepted too.
         left_out = np.concatenate(([0], np.cumsum(last - first + 1))) * (2 if seed == 7 else 1)
         damage = np.cumsum(rng.random(n) < rng.choice([0, 0.02, 0.5])).astype(np.int64)
+        bonus = rng.integers(-2, 3, n)
         results = []
         for each in (native, _pure):
             parent, score = np.empty(n, np.int64), np.empty(n, np.int64)
-            each.heaviest_chain(first, last, weight, left_out, damage, rng.integers(0, 1, n), parent, score, reach)
+            each.heaviest_chain(first, last, weight, left_out, damage, bonus, parent, score, reach)
             results.append((parent.tolist(), score.tolist()))
         assert results[0] == results[1]
 

@@ -3,10 +3,8 @@
 The CRC of a batch does not cover its base offset, so the base offset can be wrong although the CRC
 matches. The batches of a segment are divided into ranges of adjacent batches. Of all sequences of
 ranges with increasing offsets, the sequence with the most batches is accepted. If several sequences
-have the same number of batches, the highest score decides. The score is the number of ranges whose
-offsets directly follow the previous range. Each group of missing offsets that neither damage nor an
-omitted batch explains reduces the score by 1. Therefore, a batch is omitted if its offsets agree
-with neither of its neighbours.
+have the same number of batches, the highest score decides. The score is the sum of `gap_scores` of
+consecutive ranges. Therefore, a batch is omitted if its offsets agree with neither of its neighbours.
 """
 
 from __future__ import annotations
@@ -100,10 +98,10 @@ def believable(parts: Parts, lower: int, upper: int | None) -> IntArray:
     first, last, batches = runs.first[index], runs.last[index], runs.batches[index]
     spans = np.cumsum(np.concatenate(([0], last - first + 1)))
     bad = np.searchsorted(parts.bad_at, parts.run_at[index])
-    start = _bonus(first - lower, spans[:-1], bad != 0)
+    start = gap_scores(first - lower, spans[:-1], bad != 0)
     score, parent = np.empty(len(index), np.int64), np.empty(len(index), np.int64)
     core.heaviest_chain(first, last, batches << 32, spans, bad, start, parent, score, REACH)
-    total = score if upper is None else score + _bonus(upper - 1 - last, spans[-1] - spans[1:], bad != bad[-1])
+    total = score if upper is None else score + gap_scores(upper - 1 - last, spans[-1] - spans[1:], bad != bad[-1])
     best_ends = np.flatnonzero(total == total.max())
     # If several sets are equally good, choose the one with the lowest last offset: wrong offsets are often too high.
     at = int(best_ends[np.argmin(last[best_ends])])
@@ -115,10 +113,15 @@ def believable(parts: Parts, lower: int, upper: int | None) -> IntArray:
     return chosen
 
 
-def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """Return a score for each pair of consecutive ranges of batches: how well their offsets fit together.
+def gap_scores(gap: IntArray, omitted: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
+    """Return how well each pair of consecutive accepted ranges fits together.
 
-    The score is 1 if no offset is missing between the two ranges. It is 0 if damage or omitted
-    batches explain the missing offsets. Otherwise, it is -1.
+    The score is 2 if no offset is missing between the two ranges. It is 0 if damage explains the missing
+    offsets, or if the omitted batches between the ranges have as many offsets. It is -1 for other omitted
+    batches, which can have overwritten the missing offsets. It is -2 if nothing explains the missing
+    offsets. `heaviest_chain` in both cores uses the same scores.
+
+    `gap` and `omitted` contain the number of missing offsets, and the number of offsets of the omitted
+    batches. `damaged` is True where there is damage between the two ranges.
     """
-    return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))
+    return np.select([gap == 0, (gap == omitted) | damaged, omitted != 0], [2, 0, -1], -2)
