@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ class DamageColumns:
         Whether each damaged byte range is exactly one batch. False if this is not known.
     misplaced : array of bool
         Whether each damaged byte range consists of valid batches that can have overwritten other
-        batches, because the number of their offsets is not the number of missing offsets.
+        batches: copies, and batches whose number of offsets is not the number of missing offsets.
     """
 
     position: IntArray
@@ -201,7 +202,8 @@ def damaged_spans(
     # For batches with contradicting offsets, `crc` and `stored` contain their first and last offset.
     own = bads.stored[:n] - bads.crc[:n]
     contradicting = bads.magic[:n] == OFFSET_PROBLEM
-    misplaced = contradicting & (own != last - first)
+    # The number of records is unknown for a copy that may have overwritten other batches.
+    misplaced = contradicting & ((own != last - first) | (bads.records[:n] == UNKNOWN_COUNT))
     if delivered is not None and len(delivered):
         rows = np.flatnonzero(contradicting & known & (last < first))
         low, high = _missing(bads.crc[rows], bads.stored[rows], delivered)
@@ -225,6 +227,26 @@ def _missing(first: IntArray, last: IntArray, delivered: RunColumns) -> tuple[In
     return low, np.where(inside, high, low - 1)
 
 
+class Overwritten(NamedTuple):
+    """Missing offsets between two adjacent batches, which batches at another place of the file explain.
+
+    Attributes
+    ----------
+    at : array of int64
+        Indexes of the batches that explain the missing offsets, among all byte ranges of the segment,
+        in ascending order.
+    first, last : array of int64
+        First and last missing offset for each item of `at`.
+    """
+
+    at: IntArray
+    first: IntArray
+    last: IntArray
+
+
+NOTHING_OVERWRITTEN = Overwritten(_NONE, _NONE, _NONE)
+
+
 class OffsetBounds:
     """Computes which offsets may be missing because of damage: the offsets between the valid batches before and after it.
 
@@ -241,6 +263,8 @@ class OffsetBounds:
         Lowest offset of the segment.
     next_base : int or None
         Base offset of the next segment, if there is one.
+    overwritten : Overwritten, optional
+        Missing offsets that byte ranges at another place explain.
     """
 
     def __init__(
@@ -250,6 +274,7 @@ class OffsetBounds:
         moved: tuple[IntArray, IntArray] | None,
         lower: int,
         next_base: int | None,
+        overwritten: Overwritten = NOTHING_OVERWRITTEN,
     ) -> None:
         self._at = parts.run_at[chosen]
         self._first, self._last = parts.runs.first[chosen], parts.runs.last[chosen]
@@ -259,6 +284,7 @@ class OffsetBounds:
             self._moved_first, self._moved_last = moved[0][order], moved[1][order]
         self._lower = lower
         self._upper = None if next_base is None else next_base - 1
+        self._overwritten = overwritten
 
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
         """Return the first and the last offsets that may be missing, and a mask that is True if the last offset is known.
@@ -271,6 +297,11 @@ class OffsetBounds:
         first, last, known = found[0], found[1], found[2] != 0
         if len(self._moved_first) and len(at):
             first, last = self._without_moved(first, last, known)
+        if len(self._overwritten.at):
+            found = np.minimum(np.searchsorted(self._overwritten.at, at), len(self._overwritten.at) - 1)
+            elsewhere = self._overwritten.at[found] == at
+            first = np.where(elsewhere, self._overwritten.first[found], first)
+            last = np.where(elsewhere, self._overwritten.last[found], last)
         return first, last, known
 
     def _without_moved(

@@ -5,7 +5,7 @@ offsets first. The first of these rules that applies decides what to do with a c
 
 1. A batch is read if it contains exactly the offsets that are missing between two other batches.
 2. An identical copy of another batch is omitted, unless it may have overwritten other batches
-   (`_overwriting`).
+   (`overwriting_copies`).
 3. Any other batch is reported as damage.
 
 A segment can contain a million such batches, so all of them are handled together, as arrays.
@@ -23,8 +23,9 @@ from ...text import offset_range
 from ...types import IntArray, distinct
 from .batches_of_ranges import batches_of
 from .copies import Copies
-from .damaged_spans import OffsetBounds
+from .damaged_spans import Overwritten
 from .models import Finding
+from .overwriting import overwriting_copies
 from .part_builder import NO_RUNS, columns_of
 from .partition_dir import SegmentFile
 from .parts import UNKNOWN_COUNT, Extents, Parts, Run, RunColumns
@@ -57,6 +58,8 @@ class Placed:
         it was divided, among all ranges of the segment.
     omitted : sequence of Run
         Ranges of valid batches that are not read, because they are copies or contradict other batches.
+    overwritten : Overwritten
+        The offsets that are not missing at the place of the contradicting batches, but elsewhere.
     """
 
     extents: Sequence[Run]
@@ -65,6 +68,7 @@ class Placed:
     contradicting: RunColumns
     contradicting_in: IntArray
     omitted: Sequence[Run]
+    overwritten: Overwritten
 
 
 @dataclass
@@ -121,13 +125,15 @@ def place(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, chose
     lost = ~moved & ~copied
     damaged_at = np.concatenate((parts.bad_at[:n_bads], parts.run_at[rejected.origin[lost]]))
     overwriting = np.zeros(len(copied), bool)
-    overwriting[copied] = _overwriting(
+    overwriting[copied], overwritten = overwriting_copies(
         parts,
         chosen,
+        rejected.runs.at(copied),
         parts.run_at[rejected.origin[copied]],
         damaged_at,
-        OffsetBounds(parts, chosen, out_of_place, lower, segment.next_base),
-        out_of_place[0],
+        out_of_place,
+        lower,
+        segment.next_base,
     )
     copied, lost = copied & ~overwriting, lost | overwriting
     contradicting = rejected.at(lost)
@@ -139,32 +145,8 @@ def place(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, chose
         contradicting.runs,
         contradicting.origin,
         Extents(_joined(rejected.runs.at(copied), contradicting.runs)),
+        overwritten,
     )
-
-
-def _overwriting(
-    parts: Parts, chosen: IntArray, copies_at: IntArray, damaged_at: IntArray, bounds: OffsetBounds, moved: IntArray
-) -> npt.NDArray[np.bool_]:
-    """Return a mask that is True for each copy that may have overwritten batches, because offsets are missing there.
-
-    The mask is False for a copy if there is damage at the same place, because the damage explains the
-    missing offsets. It is False for all copies if the log seems to be compacted, because missing offsets
-    are then normal. `copies_at` and `damaged_at` contain the indexes of the copies and of the
-    damage among all ranges of the segment. `moved` contains the first offsets of the batches that are
-    delivered although they are out of place.
-    """
-    none = np.zeros(len(copies_at), bool)
-    if not len(copies_at):
-        return none
-    runs, run_at = parts.runs.at(chosen), parts.run_at[chosen]
-    gaps = (np.diff(run_at) == 1) & (runs.first[1:] > runs.last[:-1] + 1)
-    compacted = (gaps & ~np.isin(runs.last[:-1] + 1, moved)).any()
-    if compacted or (~runs.dense & (runs.records != UNKNOWN_COUNT)).any():
-        return none
-    first, last, known = bounds.of(copies_at)
-    explained = np.isin(np.searchsorted(run_at, copies_at), np.searchsorted(run_at, damaged_at))
-    overwriting: npt.NDArray[np.bool_] = known & (first <= last) & ~explained
-    return overwriting
 
 
 class Placements(Rows[Finding]):

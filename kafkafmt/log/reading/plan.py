@@ -245,7 +245,7 @@ def _resolve(
             wrappers_lack_offsets=_wrappers_lack_offsets(walker, parts.runs),
         )
     placed = place(segment, walker, parts, n_bads, chosen, lower)
-    bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base)
+    bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base, placed.overwritten)
     bad_parts = _with_contradicting(parts, n_bads, placed)
     damaged = damaged_spans(segment.name, bad_parts, len(bad_parts.bads), bounds, RunColumns.of(placed.extents))
     return SegmentPlan(

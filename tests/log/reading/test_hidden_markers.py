@@ -212,6 +212,28 @@ def test_misplaced_batch_can_have_overwritten_a_marker(tmp_path: Path, offset: i
     assert [(d.producer_id, d.first_offset) for d in log.transactions.doubts] == [(7, 0)]
 
 
+@pytest.mark.parametrize("lost_records", [1, 2, 5])
+def test_copied_block_can_have_overwritten_the_marker_before_it(tmp_path: Path, lost_records: int) -> None:
+    """A block of batches has overwritten the two batches before it. It contains the next marker of the producer."""
+    base = 3 + lost_records
+    start = simple_batch([b"start"], 0) + in_transaction(1, b"aborted")
+    # Offset 2 was the abort marker, and a batch with `lost_records` records followed.
+    block = [
+        in_transaction(base, b"a"),
+        control_batch(COMMIT, base_offset=base + 1, producer_id=7, producer_epoch=0),
+        simple_batch([b"b"], base + 2),
+    ]
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    parts = [start, *block, *block[1:], simple_batch([b"end"], base + 3)]
+    (folder / f"{0:020}.log").write_bytes(b"".join(parts))
+    log = PartitionLog(discover([folder]).partitions[0])
+    interval = OffsetInterval(isolation="read_committed")
+    got = [r.offset for r in log.records(interval, on_damage=lambda _: None)]
+    assert got == [0, base, base + 2, base + 3]
+    assert [(d.producer_id, d.first_offset) for d in log.transactions.doubts] == [(7, 1)]
+
+
 def test_batch_with_a_wrong_base_offset_hides_no_marker(tmp_path: Path) -> None:
     """The batch has as many offsets as are missing, so it has not overwritten other batches."""
     first, wrong = in_transaction(0, b"a"), in_transaction(100, b"b" * 40, b"c")

@@ -166,6 +166,49 @@ def test_copies_at_the_place_of_missing_offsets_are_damage(tmp_path: Path, name:
     assert damaged
 
 
+SHIFTED_BLOCKS: dict[str, tuple[list[tuple[int, int]], tuple[int, int]]] = {
+    "over the batches directly before it": ([(0, 10), (15, 20), (15, 60)], (10, 14)),
+    "over some batches before it": ([(0, 10), (13, 20), (18, 60)], (10, 12)),
+    "over some batches after it": ([(0, 20), (12, 20), (23, 60)], (20, 22)),
+    "over the first batches": ([(5, 10), (8, 60)], (0, 4)),
+    "over the last batches": ([(0, 50), (45, 50)], (50, 59)),
+}
+"""For each log: the ranges of batches, and the missing offsets. A block of batches was copied to a wrong place."""
+
+
+@pytest.mark.parametrize("name", SHIFTED_BLOCKS)
+def test_copies_explain_a_gap_between_adjacent_batches(tmp_path: Path, name: str) -> None:
+    """The accepted batch may have overwritten the missing batches, and the copy is its original."""
+    ranges, missing = SHIFTED_BLOCKS[name]
+    base = 100
+    made = batches(base, base + 60)
+    parts = [p for a, b in ranges for p in made[a:b]]
+    log = write(tmp_path, (base, parts), (base + 60, batches(base + 60, base + 70)))
+    damaged = verify_partition(log)["damaged"]
+    assert {(d["error"], d["first_offset"] - base, d["last_offset"] - base) for d in damaged} == {
+        ("contradicting_offsets", *missing)
+    }
+    assert delivered(log) == [base + o for o in range(70) if not missing[0] <= o <= missing[1]]
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_copy_over_batches_with_another_number_of_offsets(tmp_path: Path, records: int) -> None:
+    """A batch was copied over the batch directly before it, which had two records."""
+    copied = simple_batch([b"v"] * records, 12)
+    log = write(tmp_path, (0, [*batches(0, 10), copied, copied, *batches(12 + records, 30)]))
+    (damage,) = verify_partition(log)["damaged"]
+    assert (damage["first_offset"], damage["last_offset"]) == (10, 11)
+    assert delivered(log) == [*range(10), *range(12, 30)]
+
+
+def test_each_copy_explains_one_gap(tmp_path: Path) -> None:
+    parts = batches(0, 90)
+    made = [*parts[:10], *parts[12:20], *parts[18:40], *parts[43:50], *parts[45:90]]
+    damaged = verify_partition(write(tmp_path, (0, made)))["damaged"]
+    assert [(d["first_offset"], d["last_offset"]) for d in damaged] == [(10, 11)] * 2 + [(40, 42)] * 5
+    assert problems(write(tmp_path, (0, [*made[:30], *parts[33:]]))) == {"duplicate_batch": 2}
+
+
 def test_copies_in_a_compacted_log_are_no_damage(tmp_path: Path) -> None:
     parts = batches(0, 60)
     log = write(tmp_path, (0, [*parts[:10], *parts[20:30], *parts[22:25], *parts[40:]]))
