@@ -127,6 +127,7 @@ def place(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, chose
     overwriting = np.zeros(len(copied), bool)
     overwriting[copied], overwritten = overwriting_copies(
         parts,
+        n_bads,
         chosen,
         rejected.runs.at(copied),
         parts.run_at[rejected.origin[copied]],

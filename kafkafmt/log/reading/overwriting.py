@@ -1,14 +1,14 @@
-"""Find the copies of batches that explain missing offsets, because one of the two identical batches is at a wrong place.
+"""Find the copies and the damage that explain missing offsets at another place.
 
 For example, a disk writes a block to a wrong position and overwrites other batches there.
 
-- If offsets are missing at the place of the copy, the copy may have overwritten the missing batches.
+- If offsets are missing at the place of a copy, the copy may have overwritten the missing batches.
   Other damage at the same place explains the missing offsets too.
-- If offsets are missing between two adjacent accepted batches, the accepted batch may have
-  overwritten the missing batches. The copy is then the original. Each gap is explained by the nearest
-  group of copies that are not at the place of missing offsets.
+- If offsets are missing between two adjacent accepted batches, one of these batches may have
+  overwritten the missing batches. The block then also left a copy, or the rest of an overwritten batch,
+  where no offset is missing. Each gap is explained by the nearest of these places.
 - If a gap has no such explanation, or offsets are missing inside a batch, the log seems to be
-  compacted. Missing offsets are then normal, and no copy explains them.
+  compacted. Missing offsets are then normal, and nothing explains them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .parts import UNKNOWN_COUNT, Parts, RunColumns
 
 def overwriting_copies(
     parts: Parts,
+    n_bads: int,
     chosen: IntArray,
     copies: RunColumns,
     copies_at: IntArray,
@@ -39,6 +40,8 @@ def overwriting_copies(
     ----------
     parts : Parts
         Valid and damaged byte ranges of the segment.
+    n_bads : int
+        Number of damaged byte ranges that are reported as damage.
     chosen : array of int64
         Indexes of the ranges of valid batches that are read in file order.
     copies : RunColumns
@@ -57,33 +60,71 @@ def overwriting_copies(
     -------
     tuple of (array of bool, Overwritten)
         Whether each copy explains missing offsets, and the missing offsets that are not at the place of
-        their copy.
+        the copies or the damage that explains them.
     """
     none = np.zeros(len(copies_at), bool)
-    runs, run_at = parts.runs.at(chosen), parts.run_at[chosen]
-    if not len(copies_at) or (~runs.dense & (runs.records != UNKNOWN_COUNT)).any():
+    if not len(copies_at) or _thinned(parts.runs.at(chosen)):
         return none, NOTHING_OVERWRITTEN
-    first, last, known = OffsetBounds(parts, chosen, moved, lower, upper).of(copies_at)
-    place = np.searchsorted(run_at, copies_at)
-    explained = np.isin(place, np.searchsorted(run_at, damaged_at))
-    overwriting: npt.NDArray[np.bool_] = known & (first <= last) & ~explained
+    bounds, run_at = OffsetBounds(parts, chosen, moved, lower, upper), parts.run_at[chosen]
+    first, last, known = bounds.of(copies_at)
+    explained = np.isin(np.searchsorted(run_at, copies_at), np.searchsorted(run_at, damaged_at))
+    empty = known & (first > last)
+    bads = _empty(bounds, parts, n_bads)
+    at = np.concatenate((copies_at[empty], parts.bad_at[bads]))
+    order = np.argsort(at, kind="stable")
+    position = np.concatenate((copies.position[empty], parts.bads.position[bads]))
     gaps = _gaps_between_adjacent(parts, chosen, lower, upper)
     gaps = gaps.at(~np.isin(gaps.first, moved[0]))
+    overwritten = _explained_by(gaps, run_at, at[order], position[order])
+    if overwritten is None:
+        return none, NOTHING_OVERWRITTEN
+    elsewhere = empty & np.isin(copies_at, overwritten.at)
+    return (known & (first <= last) & ~explained) | elsewhere, overwritten
+
+
+def overwritten_elsewhere(parts: Parts, n_bads: int, lower: int, upper: int | None) -> Overwritten:
+    """Return the gaps that damage at another place explains, in a segment whose batches are in offset order.
+
+    For the parameters, see `overwriting_copies`. `parts` must contain a separate range after each gap.
+    """
+    bads = _empty(OffsetBounds(parts, slice(None), None, lower, upper), parts, n_bads)
+    if not len(bads) or _thinned(parts.runs):
+        return NOTHING_OVERWRITTEN
+    gaps = _gaps_between_adjacent(parts, np.arange(len(parts.runs)), lower, upper)
+    overwritten = _explained_by(gaps, parts.run_at, parts.bad_at[bads], parts.bads.position[bads])
+    return NOTHING_OVERWRITTEN if overwritten is None else overwritten
+
+
+def _thinned(runs: RunColumns) -> bool:
+    """Return whether offsets are missing inside a batch."""
+    return bool((~runs.dense & (runs.records != UNKNOWN_COUNT)).any())
+
+
+def _empty(bounds: OffsetBounds, parts: Parts, n_bads: int) -> IntArray:
+    """Return the indexes of the first `n_bads` damaged byte ranges at whose place no offset is missing."""
+    first, last, known = bounds.of(parts.bad_at[:n_bads])
+    return np.flatnonzero(known & (first > last))
+
+
+def _explained_by(gaps: _Gaps, run_at: IntArray, at: IntArray, position: IntArray) -> Overwritten | None:
+    """Assign each gap to the nearest group of byte ranges. Return None if a group would explain several gaps.
+
+    `run_at` and `at` contain the indexes of the accepted batches and of the byte ranges among all byte
+    ranges of the segment. Byte ranges between the same two accepted batches are one group.
+    """
     if not len(gaps.position):
-        return overwriting, NOTHING_OVERWRITTEN
-    others = np.flatnonzero(known & (first > last))
-    _, start, group = np.unique(place[others], return_index=True, return_inverse=True)
+        return NOTHING_OVERWRITTEN
+    _, start, group = np.unique(np.searchsorted(run_at, at), return_index=True, return_inverse=True)
     if not len(start):
-        return none, NOTHING_OVERWRITTEN
-    nearest = _nearest(copies.position[others[start]], gaps.position)
+        return None
+    nearest = _nearest(position[start], gaps.position)
     if len(np.unique(nearest)) < len(nearest):
-        return none, NOTHING_OVERWRITTEN
+        return None
     gap_of = np.full(len(start), -1)
     gap_of[nearest] = np.arange(len(nearest))
     gap = gap_of[group]
-    others, gap = others[gap >= 0], gap[gap >= 0]
-    overwriting[others] = True
-    return overwriting, Overwritten(copies_at[others], gaps.first[gap], gaps.last[gap])
+    rows = np.flatnonzero(gap >= 0)
+    return Overwritten(at[rows], gaps.first[gap[rows]], gaps.last[gap[rows]])
 
 
 class _Gaps(NamedTuple):

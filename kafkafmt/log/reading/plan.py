@@ -35,9 +35,10 @@ from ..format.unreadable import named, overlapping
 from .batch_head import Head, header_continues
 from .batches_of_ranges import batches_of
 from .conflicts import believable, in_order
-from .damaged_spans import NOT_DAMAGED, OffsetBounds, damaged_spans
+from .damaged_spans import NOT_DAMAGED, DamagedSpans, OffsetBounds, damaged_spans
 from .models import Damage, Finding
 from .out_of_place import Placed, place
+from .overwriting import overwritten_elsewhere
 from .partition_dir import SegmentFile
 from .parts import OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Extents, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
@@ -231,10 +232,7 @@ def _resolve(
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
     if chosen is None:
-        damaged = NOT_DAMAGED
-        if n_bads:
-            bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
-            damaged = damaged_spans(segment.name, parts, n_bads, bounds)
+        damaged = _damage_in_order(segment, walker, parts, n_bads, lower) if n_bads else NOT_DAMAGED
         return SegmentPlan(
             segment,
             walker.size,
@@ -258,6 +256,19 @@ def _resolve(
         omitted=placed.omitted,
         wrappers_lack_offsets=_wrappers_lack_offsets(walker, RunColumns.of(placed.extents)),
     )
+
+
+def _damage_in_order(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, lower: int) -> DamagedSpans:
+    """Return the damage of a segment whose batches are in offset order."""
+    bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
+    damaged = damaged_spans(segment.name, parts, n_bads, bounds)
+    if not damaged.columns.empty.any():
+        return damaged
+    if not parts.runs.dense.all():
+        parts = walker.walk(cut_gaps=True)
+    overwritten = overwritten_elsewhere(parts, n_bads, lower, segment.next_base)
+    bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base, overwritten)
+    return damaged_spans(segment.name, parts, n_bads, bounds)
 
 
 def _wrappers_lack_offsets(walker: Walker, runs: RunColumns) -> bool | None:

@@ -425,18 +425,26 @@ def test_missing_segment_is_a_finding(tmp_path: Path) -> None:
     assert (spans(log), findings(log)) == ([], ["segment_gap"])
 
 
-@pytest.mark.parametrize("base", [0, 10])
-def test_missing_offsets_before_the_first_batch_of_a_damaged_segment_are_a_finding(tmp_path: Path, base: int) -> None:
-    """Batches 2 and 3 were exchanged, and the misplaced batch 2 is corrupted. No damage is before batch 3."""
+def with_exchanged_batches(folder: Path, base: int) -> PartitionLog:
+    """Exchange batches 2 and 3, and corrupt the misplaced batch 2. No damage is before batch 3."""
     parts = ten_batches()
     corrupted = mutate(parts[2], len(parts[2]) - 1, b"!")
     second = b"".join([parts[3], corrupted, *parts[4:]])
-    log = write(tmp_path, *([(0, b"".join(parts[:2]))] if base else []), (base, second))
+    return write(folder, *([(0, b"".join(parts[:2]))] if base else []), (base, second))
+
+
+def test_missing_offsets_before_the_first_batch_of_a_damaged_log_are_a_finding(tmp_path: Path) -> None:
+    log = with_exchanged_batches(tmp_path, 0)
     assert [span[2:] for span in spans(log)] == [(20, 19)]
     (finding,) = verify_partition(log)["findings"]
-    first = 10 if base else 0
-    assert (finding["file"], finding["error"]) == (f"{base:020}.log", "segment_gap")
-    assert finding["message"] == f"no segment contains offsets {first} to 14"
+    assert (finding["file"], finding["error"]) == (f"{0:020}.log", "segment_gap")
+    assert finding["message"] == "no segment contains offsets 0 to 14"
+
+
+def test_damage_explains_missing_offsets_before_the_first_batch_of_a_segment(tmp_path: Path) -> None:
+    log = with_exchanged_batches(tmp_path, 10)
+    assert [span[2:] for span in spans(log)] == [(10, 14)]
+    assert not verify_partition(log)["findings"]
 
 
 def test_batches_that_belong_to_the_next_segment_are_damage(tmp_path: Path) -> None:

@@ -209,6 +209,21 @@ def test_each_copy_explains_one_gap(tmp_path: Path) -> None:
     assert problems(write(tmp_path, (0, [*made[:30], *parts[33:]]))) == {"duplicate_batch": 2}
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_rest_of_an_overwritten_batch_explains_a_gap(tmp_path: Path, compacted: bool) -> None:
+    """Two batches have overwritten the batch directly before them, and the second one is torn at its old place."""
+    parts = batches(0, 30)
+    block = [parts[11], simple_batch([bytes(200)], 12)]
+    kept = [*parts[:3], *parts[5:10]] if compacted else parts[:10]
+    log = write(tmp_path, (0, [*kept, *block, block[1][-len(parts[10]) :], *parts[13:]]))
+    (damage,) = verify_partition(log)["damaged"]
+    assert damage["position"] == sum(map(len, [*kept, *block]))
+    assert (damage["first_offset"], damage["last_offset"]) == ((13, 12) if compacted else (10, 10))
+    missing: list[Any] = []
+    assert not list(log.records(OffsetInterval(10, 11), on_damage=missing.append))
+    assert bool(missing) is not compacted
+
+
 def test_copies_in_a_compacted_log_are_no_damage(tmp_path: Path) -> None:
     parts = batches(0, 60)
     log = write(tmp_path, (0, [*parts[:10], *parts[20:30], *parts[22:25], *parts[40:]]))
