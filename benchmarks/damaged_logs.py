@@ -34,16 +34,16 @@ BATCH_BYTES = (108, 300, 1024)
 MARKER_BYTES = 77
 """Nominal size of transactional batches that are smaller than a marker, so each damaged batch can be a marker."""
 BATCH_OVERHEAD = 71
-"""Largest size of a batch with one record, without the value. With the values used here, it is 68 to 70."""
+"""Upper limit for the size of a batch with one record, without the value. The actual size is 68 to 70 bytes."""
 FAR = 80_000
-"""Distance of a wrong offset from the correct one. No read call covers the batches with both offsets."""
+"""Distance of a wrong offset from the correct one. No single read call covers both places."""
 INNER_MESSAGES = 4
 VALUE_AT = 34
 """Position of the value in a message of format 1 without a key."""
 DATA_HEADERS = {GZIP: 10, SNAPPY: 20, LZ4: 7}
 """Size of the header of the compressed data."""
 CODEC_NAMES = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd", 5: "known"}
-"""Names of the codecs for the kinds of damage. Kafka has no codec 5, so its data is not of a known codec."""
+"""Names of the codecs in the names of damage, such as "records that are not gzip data". Kafka has no codec 5."""
 Batch = Callable[[int], bytes]
 """A function that returns the batch with a given index. The offsets of the batches increase."""
 

@@ -830,15 +830,15 @@ def keep_committed(
     opened: dict[int, int],
     keep: npt.NDArray[np.bool_],
 ) -> int:
-    """Find out which batches do not belong to an aborted or open transaction.
+    """Mark the batches that are not data of an aborted or open transaction.
 
     Parameters
     ----------
     rows : array of BATCH_DTYPE
         The batch headers, in offset order.
     aborted : mapping of int to list of (int, int)
-        The sorted first and last offsets of the aborted transactions of each producer. They do not
-        overlap.
+        Maps a producer id to the first and last offset of each of its aborted transactions, in
+        ascending order. The transactions of a producer do not overlap.
     opened : dict of int to int
         The first offset of each open transaction, by producer id.
     keep : array of bool

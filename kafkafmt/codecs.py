@@ -2,9 +2,9 @@
 
 Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
-Only this module and `compressor.py` import the compression packages. The decompressed data of many
-batches is appended to an `Arena`, a buffer that grows as needed. One call of the native core can then
-decode all these batches. Contexts and buffers for decompression are reused.
+Only this module, `compressor.py` and `unpacking.py` import third-party compression packages. The
+decompressed data of many batches is appended to an `Arena`, a buffer that grows as needed. One call of
+the native core can then decode all these batches. Contexts and buffers for decompression are reused.
 
 The caller sets a limit for the decompressed size. The limit is checked before decompression if the
 compressed data contains its decompressed size. Otherwise, it is checked during decompression.
@@ -160,7 +160,7 @@ def snappy_error(fault: int, limit: int) -> KafkaFormatError:
 
 def decompression_error(codec: int, error: Exception | str) -> StructureError:
     """Create the error for data that a compression package cannot decompress. `error` is the error of the package."""
-    # The messages of lz4 begin with the name of a C function, which depends on the size of the data.
+    # lz4's messages begin with the name of a C function. This name depends on the size of the data.
     message = str(error).rpartition(" failed with code: ")[2] if codec == CODEC_LZ4 else error
     return StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {message}")
 

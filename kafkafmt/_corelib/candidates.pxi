@@ -119,10 +119,10 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
     ends when it has more than `reach` bytes, when it has exactly `stop_after` bytes, or when it is not
     followed by another candidate.
 
-    Return -1 if the end is not known, which has one of these reasons:
+    If the end is not known, return -1. There are two possible reasons:
 
     - The chain may continue after `scanned_to`, or with a batch that the search cannot find.
-    - The offsets of its batches do not increase.
+    - The offsets of the batches in the chain do not increase.
     """
     cdef int64_t start = candidates.at[i] - origin, p = start
     while True:

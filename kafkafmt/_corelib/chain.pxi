@@ -29,7 +29,8 @@ cdef struct Place:
 cdef struct Nearby:
     # Index of the extents from `begin` to `end`. The tree `all` contains the extents from `removed` to `added`. The tree
     # `apart` contains the extents from `removed` to `separated`, which damage separates from the current extent. The
-    # trees do not contain the extent directly before the current extent.
+    # trees and the hash table do not contain the extent directly before the current extent, because only for this
+    # extent, gap_score() can be -2.
     Py_ssize_t chunk, begin, end, added, separated, removed
     Place* places               # The extents, sorted by last offset. `k` is relative to `begin`, as in the other arrays.
     int32_t* place_of           # Index in `places` of each extent.
@@ -141,9 +142,13 @@ cdef void index_extents(const Extents* e, Nearby* near, Py_ssize_t chunk) noexce
 cdef Py_ssize_t best_predecessor(const Extents* e, Nearby* near, Py_ssize_t j) noexcept nogil:
     """Return the best predecessor of the extent `j` among the extents within reach, or -1 if there is none.
 
-    One of at most five extents is the best one: the extent `j` - 1, the best extent whose offsets
-    directly precede those of `j`, the best extent that damage separates from `j`, the last extent from
-    which all offsets up to `j` are omitted, and the best of all extents.
+    Only five extents must be compared:
+
+    - the extent `j` - 1
+    - the best extent whose last offset directly precedes the first offset of `j`
+    - the best extent that damage separates from `j`
+    - the last extent for which the omitted extents before `j` have as many offsets as are missing
+    - the best of all extents
     """
     cdef Py_ssize_t size, k, best = -1, high, i
     cdef const int64_t* score

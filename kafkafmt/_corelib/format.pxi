@@ -101,7 +101,7 @@ cdef bint quote_csv(Text* out, Py_ssize_t start) noexcept nogil:
 cdef bint quote_ambiguous(Text* out, Py_ssize_t start) noexcept nogil:
     """Enclose the text from `start` to the end of `out` in double quotes if it is empty or `null`.
 
-    The text is also enclosed if it consists only of double quotes, or of `null` with double quotes next to it.
+    The text is also enclosed if it consists only of double quotes, or of `null` with double quotes before or after it.
     """
     cdef Py_ssize_t first = start, last = out.size
     while first < last and out.data[first] == 34:

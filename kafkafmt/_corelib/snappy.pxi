@@ -12,7 +12,7 @@ cdef enum:
 
 
 cdef inline int read_snappy_block(const uint8_t* p, const uint8_t* end, int64_t limit, int64_t* size, uint8_t* out) noexcept nogil:
-    """Decompress one raw snappy block into `out`, and store the size that the block states in `size`.
+    """Decompress one raw snappy block into `out`. Set `size` to the decompressed size that the block states.
 
     `out` has space for `limit` bytes. If `out` is NULL, only check the block. Return an index of SNAPPY_FAULTS, or 0 if
     the block is valid.
@@ -79,7 +79,7 @@ cdef inline int read_snappy_block(const uint8_t* p, const uint8_t* end, int64_t 
 
 
 cdef inline int read_snappy_data(const uint8_t* p, const uint8_t* end, int64_t limit, int64_t* total, uint8_t* out) noexcept nogil:
-    """Decompress one raw snappy block, or the blocks of xerial streams, into `out`. Store the total size in `total`.
+    """Decompress one raw snappy block, or the blocks of xerial streams, into `out`. Set `total` to the total size.
 
     `out` has space for `limit` bytes. If `out` is NULL, only check the data. Return an index of SNAPPY_FAULTS, or 0 if
     all blocks are valid.
@@ -112,7 +112,7 @@ cdef inline int read_snappy_data(const uint8_t* p, const uint8_t* end, int64_t l
 
 
 cdef inline bint is_inside(int64_t size, int64_t position, int32_t length) noexcept nogil:
-    """Return whether a buffer of `size` bytes contains the `length` bytes at `position`."""
+    """Return whether the `length` bytes from `position` on are inside a buffer of `size` bytes."""
     return position >= 0 and length >= 0 and position <= size and length <= size - position
 
 

@@ -197,7 +197,10 @@ def walk_transactions(rows, start, places, dict markers not None, dict opened no
 
 @cython.boundscheck(True)
 cdef inline tuple span_at(list spans, Py_ssize_t i):
-    """Return a span of the caller's list. The list can have become shorter, because comparing offsets can call Python code."""
+    """Return the item `i` of the caller's list.
+
+    The bounds are checked, because converting an offset to int64 can call Python code that shortens the list.
+    """
     cdef object span = spans[i]
     if not PyTuple_CheckExact(span) or PyTuple_GET_SIZE(span) != 2:
         raise TypeError("a span must be a tuple of two offsets")
@@ -205,7 +208,7 @@ cdef inline tuple span_at(list spans, Py_ssize_t i):
 
 
 cdef inline Py_ssize_t last_span_from(list spans, int64_t offset) except -2:
-    """Return the index of the last span that begins at most at `offset`, or -1. The spans are sorted."""
+    """Return the index of the last span that begins at or before `offset`, or -1 if there is none. The spans are sorted."""
     cdef Py_ssize_t low = 0, middle, high = len(spans)
     while low < high:
         middle = (low + high) // 2

@@ -264,7 +264,7 @@ def _selected(
             doubts = transactions.within(interval.low, interval.high - 1).doubts
             printer.damaged = _report_undecided(directory, transactions, doubts) or printer.damaged
     on_damage, limited = printer.on_damage(log), printer.left is not None
-    # With a limit, damage after the last printed record is not reported.
+    # If there is a limit, only damage before the last printed record is reported. This requires reading in order.
     chunks = log.chunks(COLUMNS, interval, on_damage=on_damage, capacity=CHUNK_ROWS, in_order=limited)
     return log, read_errors_of(chunks)
 

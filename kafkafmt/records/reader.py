@@ -228,7 +228,7 @@ class RecordReader:
                 continue
             for at, error in found.errors:
                 yield from self._decode(found.source, found.table[begin:at], original[begin:at], on_batch_error)
-                # Several payloads can have the same error object.
+                # Several payloads can have the same error object, and `_fail` changes it.
                 _fail(original[at], copy(error), on_batch_error)
                 begin = at + 1
             yield from self._decode(found.source, found.table[begin:], original[begin:], on_batch_error)

@@ -90,7 +90,7 @@ def faults_of(core: ModuleType, payloads: list[bytes], limit: int = LIMIT) -> li
 def results_of(
     core: ModuleType, payloads: list[bytes], limit: int = LIMIT, room: int = 2 * LIMIT
 ) -> tuple[list[bytes], int]:
-    """Decompress payloads that have other bytes between them. Return the results, and their number."""
+    """Decompress payloads that have other bytes between them. Return the results, and the number of decompressed payloads."""
     lengths = np.array([len(payload) for payload in payloads], np.int32)
     positions = np.cumsum(lengths + 1, dtype=np.int64) - lengths
     sizes, out = np.zeros(len(payloads), np.int64), np.full(room + 1, 0xEE, np.uint8)

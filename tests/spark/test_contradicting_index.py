@@ -65,7 +65,7 @@ def test_aborted_records_are_omitted(tmp_path: Path, shift: int, snapshots: bool
 
 
 def test_falling_index_entries_deliver_each_record_once(tmp_path: Path) -> None:
-    """If tasks divided the segment at these entries, their offset ranges would overlap."""
+    """If tasks divided the segment at these entries, the offset ranges of the tasks would overlap."""
     partition(tmp_path, *(data(i) for i in range(12)))
     log = tmp_path / "t-0" / f"{0:020}.log"
     size = len(data(0))
@@ -77,7 +77,7 @@ def test_falling_index_entries_deliver_each_record_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [-1, -2, 1])
 def test_batch_before_a_border_with_a_wrong_offset_is_delivered(tmp_path: Path, change: int) -> None:
-    """The offset of the batch at a border is wrong by less than the size of a batch."""
+    """The base offset of the batch at a border is wrong by 1 or 2. Each batch has 4 offsets."""
     batches = [simple_batch([b"%d" % (4 * i + j) for j in range(4)], 4 * i) for i in range(8)]
     changed = struct.pack(">q", 16 + change) + batches[4][8:]
     partition(tmp_path, *batches[:4], changed, *batches[5:])
@@ -92,9 +92,10 @@ def test_batch_before_a_border_with_a_wrong_offset_is_delivered(tmp_path: Path, 
 
 
 def indexed(root: Path, order: list[int], index: list[int] | None = None) -> Path:
-    """Write batches of one record with the offsets `order`, and an index with each batch. Return the segment file.
+    """Write batches of one record with the offsets `order`, and an offset index. Return the segment file.
 
-    `index` contains the offset of each entry. By default, entries with too low offsets are omitted.
+    `index` contains the offset of the entry for each batch. By default, it is the highest offset up to
+    the batch. An entry is omitted if its offset is not above that of the previous entry.
     """
     batches = [simple_batch([b"value %02d" % offset], offset) for offset in order]
     partition(root, *batches)
@@ -107,7 +108,7 @@ def indexed(root: Path, order: list[int], index: list[int] | None = None) -> Pat
 
 @pytest.mark.parametrize("starting", [10, 15, 29])
 def test_damage_that_begins_before_the_selected_offsets_is_reported(tmp_path: Path, starting: int) -> None:
-    """The segment ends in an incomplete batch, so a plan reads nothing after the damage. Other tasks confirm their ranges."""
+    """The segment ends in an incomplete batch, so a plan reads nothing after the damage. Tasks after the damage use no plan."""
     log = indexed(tmp_path, list(range(40)))
     content = bytearray(log.read_bytes())
     size = len(content) // 40
@@ -124,10 +125,10 @@ def test_damage_that_begins_before_the_selected_offsets_is_reported(tmp_path: Pa
 @pytest.mark.parametrize(
     ("cleaned", "split", "ranges"), [(True, 1, 4 << 20), (False, 1500, 4 << 20), (True, 1 << 20, 1)]
 )
-def test_batch_out_of_place_in_a_compacted_log_is_reported_if_it_is_not_delivered(
+def test_undelivered_batch_out_of_place_in_a_compacted_log_is_reported(
     tmp_path: Path, cleaned: bool, split: int, ranges: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a compacted log, the bytes with the gap are valid, so no plan delivers the batch."""
+    """In a compacted log, a gap is no damage. Therefore, the task with the gap uses no plan, and does not find the batch."""
     monkeypatch.setattr(single_pass, "RANGE_BYTES", ranges)
     order = list(range(10, 90, 2))
     order.insert(30, 17)

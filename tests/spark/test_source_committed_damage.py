@@ -70,7 +70,7 @@ def test_batches_that_a_plan_omits_are_not_delivered_as_committed(tmp_path: Path
     assert committed_by_spark(tmp_path, split_bytes) == [0, 8]
 
 
-def test_transactions_of_the_whole_log_are_kept_if_the_start_of_the_segment_is_damaged(tmp_path: Path) -> None:
+def test_transactions_of_the_whole_log_are_kept_if_a_start_is_damaged(tmp_path: Path) -> None:
     """Copied batches at the start of the segment have offsets after the last stable offset."""
     batches = [data(0), data(1), data(2, 7), abort(3), data(4), data(5), data(6, 7), data(7, 7)]
     partition(tmp_path, batches[6], batches[7], *batches[2:])

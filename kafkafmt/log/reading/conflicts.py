@@ -3,8 +3,8 @@
 The CRC of a batch does not cover its base offset, so the base offset can be wrong although the CRC
 matches. The batches of a segment are divided into ranges of adjacent batches. Of all sequences of
 ranges with increasing offsets, the sequence with the most batches is accepted. If several sequences
-have the same number of batches, the highest score decides. The score is the sum of `gap_scores` of
-consecutive ranges. Therefore, a batch is omitted if its offsets agree with neither of its neighbours.
+have the same number of batches, the one with the highest score is accepted. The score is the sum of
+the `gap_scores` of consecutive ranges. It favours sequences with few missing offsets.
 """
 
 from __future__ import annotations
@@ -114,14 +114,26 @@ def believable(parts: Parts, lower: int, upper: int | None) -> IntArray:
 
 
 def gap_scores(gap: IntArray, omitted: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """Return how well each pair of consecutive accepted ranges fits together.
+    """Return a score for each pair of consecutive accepted ranges.
 
-    The score is 2 if no offset is missing between the two ranges. It is 0 if damage explains the missing
-    offsets, or if the omitted batches between the ranges have as many offsets. It is -1 for other omitted
-    batches, which can have overwritten the missing offsets. It is -2 if nothing explains the missing
-    offsets. `heaviest_chain` in both cores uses the same scores.
+    The score is the first of these values that applies:
 
-    `gap` and `omitted` contain the number of missing offsets, and the number of offsets of the omitted
-    batches. `damaged` is True where there is damage between the two ranges.
+    - `2`: no offset is missing between the two ranges.
+    - `0`: there is damage between the two ranges, or the batches that are omitted between them have as many
+      offsets as are missing.
+    - `-1`: there are other omitted batches between the two ranges. They can have overwritten the missing
+      batches.
+    - `-2`: nothing explains the missing offsets.
+
+    `heaviest_chain` in both cores uses the same scores.
+
+    Parameters
+    ----------
+    gap : array of int64
+        Number of missing offsets between the two ranges.
+    omitted : array of int64
+        Number of offsets of the omitted batches between the two ranges.
+    damaged : array of bool
+        Whether there is damage between the two ranges.
     """
     return np.select([gap == 0, (gap == omitted) | damaged, omitted != 0], [2, 0, -1], -2)

@@ -48,17 +48,17 @@ class UnclearHeadersError(Exception):
 
 
 class TransactionalBatches(NamedTuple):
-    """Batches that one call of `HeaderWalk.read` has read. They are valid until the next call."""
+    """Batches that one call of `HeaderWalk.read` has read. `rows` is valid until the next call."""
 
     rows: BatchTable
-    """The batch headers. The array is empty if no batch is part of a transaction and no batch is a control batch.
+    """The headers of all these batches, if any of them is part of a transaction or is a control batch.
 
-    Otherwise, it can also contain other batches.
+    Otherwise, the array is empty.
     """
     markers: dict[int, Marker]
     """The transaction marker of each control batch, by offset."""
     checked: bool
-    """Whether the CRCs were checked. If False, there is only one batch, and its position is a file position."""
+    """Whether the CRCs were checked. If not, `rows` contains one batch, whose position is a position in the file."""
 
 
 NO_BATCHES = TransactionalBatches(np.empty(0, BATCH_DTYPE), {}, True)
@@ -79,7 +79,7 @@ def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTa
 class HeaderWalk:
     """Reads the batch headers of consecutive segments in order.
 
-    If the batches of a segment are small, reading the next segment begins with a whole block.
+    If the last batches of a segment are small, the next segment is read in blocks from the start.
 
     Parameters
     ----------
@@ -114,7 +114,10 @@ class HeaderWalk:
         self.thinned: bool = False
         self._first_returned = first_returned
         self._continues = False
-        """Whether missing offsets before the next batch are a gap."""
+        """Whether offsets that are missing before the next batch are counted as a gap.
+
+        False before the first batch if the byte range does not begin at the start of the segment.
+        """
         self._small = 0
         """Number of consecutive small batches."""
         self._buffer = aligned_buffer(0)

@@ -264,7 +264,10 @@ def border_offset(log: FileView, border: Border) -> int:
 
 
 def last_offset_in(log: FileView, start: int, end: int) -> int | None:
-    """Return the last offset of the batches between two file positions, or None if the bytes are not valid batches."""
+    """Return the last offset of the batches between two file positions.
+
+    Return None if there are no bytes or more than MAX_RANGE_BYTES, or if the bytes are not valid batches.
+    """
     size = end - start
     if not 0 < size <= MAX_RANGE_BYTES:
         return None

@@ -193,8 +193,8 @@ def outcomes_near(
             if walk.last >= end:
                 rows = rows[(rows["base_offset"] < end) | ((rows["attributes"] & CONTROL_BIT) != 0)]
             outcomes.add(segment, rows, found)
-            # The next header can contradict the end offset of a batch, or a marker that is out of place. Both are
-            # trusted only after that header was read.
+            # The next header can show that the last offset is wrong, or that a marker is out of place. Therefore, an
+            # offset or a marker is trusted only after the next header was read.
             at_marker = len(found.rows) and found.rows["attributes"][-1] & CONTROL_BIT
             if high >= end and not outcomes.spans and not at_marker:
                 break

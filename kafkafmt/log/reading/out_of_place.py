@@ -3,7 +3,8 @@
 The offsets of two batches contradict each other if they overlap, or if the file contains the higher
 offsets first. The first of these rules that applies decides what to do with a contradicting batch:
 
-1. A batch is read if it contains exactly the offsets that are missing between two other batches.
+1. A batch is read if its offsets exactly fill a gap between two accepted batches, alone or together
+   with other contradicting batches.
 2. An identical copy of another batch is omitted, unless it may have overwritten other batches
    (`overwriting_copies`).
 3. Any other batch is reported as damage.
@@ -59,7 +60,7 @@ class Placed:
     omitted : sequence of Run
         Ranges of valid batches that are not read, because they are copies or contradict other batches.
     overwritten : Overwritten
-        The offsets that are not missing at the place of the contradicting batches, but elsewhere.
+        Gaps between adjacent batches that are explained by copies at another place of the file.
     """
 
     extents: Sequence[Run]
@@ -195,13 +196,14 @@ def _findings(
 
 
 def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
-    """Find rejected batches that contain exactly the offsets which are missing between two accepted batches.
+    """Find rejected ranges of batches whose offsets exactly fill a gap between two accepted ranges.
 
-    Several ranges can fill a gap together. `chosen` and `others` contain the indexes of the accepted
-    and the rejected ranges of batches. Return two arrays of indexes: the found ranges in file order, and
-    all accepted and found ranges in offset order. If several ranges have all missing offsets, the first
-    one is used. If the offsets of a range overlap those of another rejected range, it is not used,
-    because the result would depend on their order.
+    One range can fill a gap alone, or several ranges can fill it together. If the offsets of a range
+    overlap those of another rejected range, neither this range nor the ranges that fill the same gap are
+    used. `_move` handles such ranges.
+
+    `chosen` and `others` contain the indexes of the accepted and the rejected ranges. Return two arrays of
+    indexes: the found ranges in file order, and all accepted and found ranges in offset order.
     """
     none = np.empty(0, np.int64)
     if not len(chosen) or not len(others):
@@ -227,7 +229,7 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
 
 
 def _shared_gaps(runs: RunColumns, accepted: RunColumns, lower: int, filled: IntArray) -> IntArray:
-    """Return the index of the gap that each range fills together with others, or -1 if there is no such gap.
+    """For each range, return the index of the gap that it fills together with other ranges, or -1 if there is none.
 
     The offsets of these ranges are consecutive, and no other range is in the gap. `filled` contains the
     gaps that a single range fills. For the indexes of gaps, see `_gaps_for`.
@@ -250,7 +252,10 @@ def _shared_gaps(runs: RunColumns, accepted: RunColumns, lower: int, filled: Int
 
 
 def _gaps_at(first: IntArray, accepted: RunColumns, lower: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the index of the gap that can contain each offset in `first`, its first offset, and the offset after it."""
+    """For each offset in `first`, find the gap that can contain this offset.
+
+    Return the index of the gap, the first offset in the gap, and the offset after the gap.
+    """
     gap = np.searchsorted(accepted.first, first, "right")
     start = np.concatenate(([lower], accepted.last + 1))[gap]
     return gap, start, accepted.first[np.minimum(gap, len(accepted) - 1)]

@@ -1,13 +1,15 @@
 """Find the copies and the damage that explain missing offsets at another place.
 
-For example, a disk writes a block to a wrong position and overwrites other batches there.
+If two batches are identical, one of them is at a wrong place. For example, a disk has written a block to
+a wrong position, and has overwritten other batches there. One of the identical batches is accepted. The
+other one is called the copy.
 
-- If offsets are missing at the place of a copy, the copy may have overwritten the missing batches.
-  Other damage at the same place explains the missing offsets too.
-- If offsets are missing between two adjacent accepted batches, one of these batches may have
-  overwritten the missing batches. The block then also left a copy, or the rest of an overwritten batch,
-  where no offset is missing. Each gap is explained by the nearest of these places.
-- If a gap has no such explanation, or offsets are missing inside a batch, the log seems to be
+- If offsets are missing at the place of the copy, the copy may have overwritten the missing batches. If
+  there is other damage at this place, this damage explains the missing offsets instead.
+- If offsets are missing between two adjacent accepted batches, one of these batches may have overwritten
+  the missing batches. A copy, or the rest of a torn batch, is then at a place where no offset is missing.
+  Each gap is explained by the nearest of these places.
+- If a gap has no such explanation, or if offsets are missing inside a batch, the log seems to be
   compacted. Missing offsets are then normal, and nothing explains them.
 """
 
@@ -59,8 +61,8 @@ def overwriting_copies(
     Returns
     -------
     tuple of (array of bool, Overwritten)
-        Whether each copy explains missing offsets, and the missing offsets that are not at the place of
-        the copies or the damage that explains them.
+        A mask that is True for each copy that explains missing offsets, and the gaps that are explained by
+        copies or damage at another place.
     """
     none = np.zeros(len(copies_at), bool)
     if not len(copies_at) or _thinned(parts.runs.at(chosen)):
@@ -128,7 +130,7 @@ def _explained_by(gaps: _Gaps, run_at: IntArray, at: IntArray, position: IntArra
 
 
 class _Gaps(NamedTuple):
-    """Missing offsets between batches: the position of the batch after them, the first and the last missing offset."""
+    """Gaps: the file position of the batch after each gap, and the first and the last missing offset."""
 
     position: IntArray
     first: IntArray

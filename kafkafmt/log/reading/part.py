@@ -25,7 +25,7 @@ from .segment_walker import Walker
 
 SMALL_EXTENT = 1 << 16
 FEW_EXTENTS = 4
-"""Maximum number of ranges of valid batches for which all ranges are read separately, unless the segment is small."""
+"""If there are at most this many ranges of valid batches, each range is read separately, unless the segment is small."""
 
 
 @dataclass
@@ -211,7 +211,7 @@ class GroupReader:
         return self._part(0, n, 0, buffer, table) if n else None
 
     def _read_near(self, k: int) -> Part | None:
-        """Read the range of batches with index `k`, and the next ranges, without distant bytes between them."""
+        """Read the range of batches with index `k`, and the next ranges. Bytes in large gaps between them are not read."""
         columns = self._columns[k : k + TABLE_ROWS]
         sizes = columns[:, 1] - columns[:, 0]
         if sizes[0] > SMALL_EXTENT:

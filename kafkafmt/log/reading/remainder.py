@@ -21,7 +21,7 @@ from .parts import UNKNOWN_COUNT, RunColumns
 from .plan import SegmentPlan
 
 MANY_GAPS = 8
-"""Number of gaps between the offsets of the batches in one byte range that shows that the log was compacted."""
+"""If there are at least this many gaps between the offsets of the batches, the log is treated as compacted."""
 _LATE = "batches before these batches have higher offsets than {}"
 _FOREIGN = "the batches are out of place in the file, so the task that reads {} may not find them"
 
@@ -101,7 +101,7 @@ class StretchRemainder:
         Whether another task can deliver the offsets below `low` without a plan. False if a wrapper message
         is at the border. Its header contains only its last offset, so the other task uses a plan.
     compacted : bool
-        Whether the log is known to be compacted. The batches can show that other logs are compacted too.
+        True if the log is known to be compacted. If False, the batches can still show that it is compacted.
     """
 
     stretch: Stretch
@@ -159,8 +159,8 @@ class StretchRemainder:
         A plan delivers these batches although they are out of place in the file. There are two kinds:
 
         - The offsets belong to this task, but it has already delivered higher offsets.
-        - This task reads the bytes, but the offsets belong to another task. That task may not use a
-          plan, because its own bytes are valid. It then delivers no batches from other places.
+        - This task reads the bytes, but the offsets belong to another task. If all bytes of the other
+          task are valid, that task uses no plan, and delivers no batches from other places.
 
         Only batches with offsets in [start, end) are returned.
         """
@@ -179,8 +179,8 @@ class StretchRemainder:
         """Return a mask that is True for each range of batches whose offsets are in a gap that another task may accept.
 
         Without a plan, a task accepts missing offsets between two adjacent batches only if the log was
-        compacted, and only if the batch before the gap and the batch after it are in order. A batch that is
-        not in order must be at the border between two tasks.
+        compacted, and only if the batch before the gap and the batch after it are in order. There is an
+        exception: a batch at the border between two tasks need not be in order.
         """
         order = np.argsort(runs.position, kind="stable")
         position, end, first, last = (column[order] for column in (runs.position, runs.end, runs.first, runs.last))
@@ -203,7 +203,7 @@ class StretchRemainder:
         return accepted
 
     def _other_task_delivers(self, view: FileView) -> bool:
-        """Return whether the task before this one can deliver batches up to its border without a plan."""
+        """Return whether the task before this task can deliver batches up to the border between them without a plan."""
         start = self.stretch.start
         last = last_offset_in(view, start.before, start.position)
         return last is not None and last < self.low

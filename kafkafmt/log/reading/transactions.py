@@ -173,8 +173,9 @@ class Transactions:
         transaction is omitted if the next marker of its producer is a commit marker, or if only
         index entries without markers show that it has ended.
     damaged_segments : list of int
-        Base offsets, in order, of segments in which damage may hide markers. The plans of these segments show
-        which batches were read to find the transactions. The outcomes of other batches are not known.
+        Base offsets of the segments in which damage may hide markers, in ascending order. In these segments,
+        only the batches in the plan were read to find the transactions. The outcomes of other batches are
+        not known.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))

@@ -192,7 +192,7 @@ class Piece:
 
         def widen() -> None:
             """Find the transactions of the whole segment, because the index contradicts the batches."""
-            if self.transactions is not None:  # they were found by reading the whole log
+            if self.transactions is not None:  # the whole log was read to find them
                 return
             segment_end = whole_segment(self.segment, 0).end.upto + 1
             found = self._find_transactions(log, 0, segment_end, limits, confirmed_only, shared)

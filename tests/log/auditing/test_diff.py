@@ -292,7 +292,7 @@ def test_wrapper_messages_with_the_same_records_are_equal(tmp_path: Path, case: 
 
 
 def test_batches_that_are_damaged_at_the_end_of_a_copy_are_not_missing(tmp_path: Path) -> None:
-    """The valid batches of each copy are read together, and the other copy ends first."""
+    """The last batch of the first copy is damaged, but the last batch of the second copy is valid."""
     batches = [batch([record(0)], base_offset=i) for i in range(60)]
     damaged = [b[:-1] + bytes([b[-1] ^ 1]) for b in batches]
     copies = []

@@ -195,7 +195,7 @@ def in_transaction(base: int, *values: bytes) -> bytes:
 
 @pytest.mark.parametrize("offset", [0, 3, 1000, 10])
 def test_misplaced_batch_can_have_overwritten_a_marker(tmp_path: Path, offset: int) -> None:
-    """A batch has overwritten the marker at offset 5 and the next batch. It can be a copy of another batch."""
+    """A misplaced batch, which can be a copy, has overwritten the marker at offset 5 and the batch after the marker."""
     aborted = in_transaction(0, *[b"aborted"] * 5)
     lost = control_batch(ABORT, base_offset=5, producer_id=7, producer_epoch=0) + simple_batch([b"lost" * 20], 6)
     misplaced = simple_batch([bytes(len(lost) - len(simple_batch([b""])) - 2)], offset)
@@ -214,7 +214,7 @@ def test_misplaced_batch_can_have_overwritten_a_marker(tmp_path: Path, offset: i
 
 @pytest.mark.parametrize("lost_records", [1, 2, 5])
 def test_copied_block_can_have_overwritten_the_marker_before_it(tmp_path: Path, lost_records: int) -> None:
-    """A block of batches has overwritten the two batches before it. It contains the next marker of the producer."""
+    """A copy of a block has overwritten the two batches before the block. The block contains the producer's next marker."""
     base = 3 + lost_records
     start = simple_batch([b"start"], 0) + in_transaction(1, b"aborted")
     # Offset 2 was the abort marker, and a batch with `lost_records` records followed.

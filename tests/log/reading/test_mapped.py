@@ -1,4 +1,4 @@
-"""Test that a file, mapped or not, that was truncated between planning and reading is reported."""
+"""Test that the truncation of a file between planning and reading is reported, with and without memory mapping."""
 
 from __future__ import annotations
 

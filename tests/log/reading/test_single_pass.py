@@ -27,8 +27,9 @@ def read(
 ) -> tuple[Delivered, PartitionLog]:
     """Return the records and the damage of a partition, and its PartitionLog.
 
-    The damage is sorted by position. A plan contains no batches that cannot be decoded, so such batches are
-    reported after other damage around them.
+    The damage is sorted by position, because the order in which damage is reported depends on `planned`. A
+    plan does not list batches that cannot be decoded as damage. They are reported later than the damage in
+    the plan.
     """
     log = PartitionLog(directory)
     if planned:

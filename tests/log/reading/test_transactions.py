@@ -271,7 +271,8 @@ def test_batches_are_compared_only_with_transactions_near_them(
 ) -> None:
     """If batches were compared with all transactions, reading a log at read_committed would take quadratic time.
 
-    The native core does not call the methods of `Counted`. test_core_transactions.py has a similar test for it.
+    The native core does not call the methods of `Counted`. test_core_transactions.py has a similar test for the
+    native core.
     """
     monkeypatch.setattr("kafkafmt.log.reading.transactions.core", _pure)
     spans = Counted([(first, first + 5) for first in range(0, open_from or 10_000, 10)])
