@@ -125,8 +125,10 @@ def resolve(
     next_aborts |= (next_kinds == NO_MARKER) & (_highest_from(confirmed)[later] > doubts.first)
     last = np.where(listed, np.minimum(doubts.last, np.append(index.last, 0)[own]), doubts.last)
     _omit(found, doubts.producer_id, doubts.first, last, listed | unknown)
+    # If the next marker of the producer is at the marker offset of the entry, the log contains the marker.
+    lost = listed & ~((next_kinds == CONTROL_ABORT) & (next_offsets == np.append(index.last, -1)[own]))
     # If a transaction was divided by damage, its parts have the same entry.
-    entries, places = np.unique(own[listed], return_index=True)
+    entries, places = np.unique(own[lost], return_index=True)
     found.unmarked += index.at(entries[np.argsort(places)])
     next_aborts |= _lost_abort_markers(doubts, found.unmarked) < next_offsets
     found.doubts = found.doubts.joined(doubts.at(unknown))

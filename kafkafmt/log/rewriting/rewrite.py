@@ -303,8 +303,8 @@ def _changes(
 def lost_marker(log: PartitionLog, offset: int) -> Damage:
     """Return the damage to report if a transaction index lists an aborted transaction whose marker is missing."""
     message = (
-        f"a transaction index lists a transaction with an abort marker at offset {offset}, but the marker is missing, "
-        "or the log before the marker is damaged"
+        f"a transaction index lists a transaction with an abort marker at offset {offset}, but the log does not contain "
+        "the marker"
     )
     return Damage(log.segments[-1].name, 0, 0, offset, offset, MARKER_LOST, message)
 

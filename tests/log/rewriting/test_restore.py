@@ -246,6 +246,14 @@ def test_damaged_partition_is_refused_and_nothing_changes(broker: Path, tmp_path
     assert state_of(broker) == before
 
 
+def test_copy_with_missing_offsets_before_an_abort_marker_is_restored(broker: Path, tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0, 7), data(1), corrupt(data(2)), name="source-0")
+    partition(tmp_path / "in", abort(3), data(4), base=3, name="source-0")
+    k.salvage(tmp_path / "in", tmp_path / "copy")
+    k.restore(tmp_path / "copy", into=broker)
+    assert [r.offset for r in k.open(broker)["source", 0].records(isolation="read_committed")] == [1, 4]
+
+
 @pytest.mark.parametrize("at", range(12))
 def test_failure_at_any_rename_leaves_only_complete_partitions(
     at: int, broker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

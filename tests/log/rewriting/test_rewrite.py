@@ -13,7 +13,7 @@ from building import COMMIT, ZSTD, batch, control_batch, record
 from command import inside, kafkafmt
 from golden_cases import CASES, LEGACY, Case, case
 from rewriting import Row, batches, compacted, rows, write_random_log
-from salvaging import corrupt, data, partition
+from salvaging import abort, corrupt, data, partition
 from writing import FIRST
 
 import kafkafmt as k
@@ -282,6 +282,14 @@ def test_transaction_that_only_an_index_ends_is_refused_and_names_salvage(tmp_pa
     copy = k.open(tmp_path / "out")["t", 0]
     assert [r.offset for r in copy] == [0]
     assert list(copy.records(isolation="read_committed")) == []
+
+
+def test_damage_before_an_abort_marker_is_skipped_on_request(tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0, 7), b"\xff" * 80, abort(2), data(3), index=[(7, 0, 2, 3)])
+    k.rewrite(tmp_path / "in", tmp_path / "out", codec="lz4", on_error="skip")
+    copy = k.open(tmp_path / "out")["t", 0]
+    assert [r.offset for r in copy.records(control=True)] == [0, 2, 3]
+    assert [r.offset for r in copy.records(isolation="read_committed")] == [3]
 
 
 def test_damage_is_skipped_on_request(tmp_path: Path) -> None:
