@@ -98,6 +98,9 @@ class IsolationAudit:
         borders: dict[int, list[int]] = defaultdict(list)
         for unmarked in ours.unmarked:
             borders[unmarked.producer_id].append(unmarked.last)
+        doubtful: dict[int, set[int]] = defaultdict(set)
+        for producer_id, first in zip(ours.doubts.producer_id.tolist(), ours.doubts.first.tolist(), strict=True):
+            doubtful[producer_id].add(first)
         named: dict[int, list[Aborted]] = defaultdict(list)
         for entry in sorted(entries, key=lambda e: e.first):
             named[entry.producer_id].append(entry)
@@ -105,7 +108,7 @@ class IsolationAudit:
             aborted = ours.aborted.get(producer_id, [])
             if named[producer_id] or aborted:
                 parts = list(_split(ended, sorted(borders[producer_id])))
-                yield from _of_producer(producer_id, parts, sorted(aborted), named[producer_id])
+                yield from _of_producer(producer_id, parts, sorted(aborted), doubtful[producer_id], named[producer_id])
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
@@ -124,7 +127,7 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
 
 
 def _of_producer(
-    producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]
+    producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], doubtful: set[int], named: list[Aborted]
 ) -> Iterator[Difference]:
     """Yield a producer's offset ranges that only a broker or only kafkafmt returns to read_committed consumers.
 
@@ -135,7 +138,9 @@ def _of_producer(
     ended : list of Ended
         The completed transactions of the producer, in offset order.
     aborted : list of (int, int)
-        The offset ranges of the producer that kafkafmt omits as aborted.
+        The offset ranges of the producer that kafkafmt omits.
+    doubtful : set of int
+        The first offsets of the ranges in `aborted` that kafkafmt omits because their outcome is unknown.
     named : list of Aborted
         The producer's entries in the transaction indexes.
     """
@@ -143,18 +148,24 @@ def _of_producer(
     at, until, filtered = 0, -1, False
     for e in ended:
         if e.first >= 0:
+            dropped = e.first if filtered else e.last + 1  # the first offset that a consumer drops
             while at < len(named) and named[at].first <= e.last:
-                filtered, until = True, max(until, named[at].last)
+                filtered, until, dropped = True, max(until, named[at].last), min(dropped, named[at].first)
                 at += 1
             i = bisect_right(firsts, e.last) - 1
             ours = e.marker < 0 or (i >= 0 and e.last <= aborted[i][1])
-            if ours and not filtered and e.kind != CONTROL_ABORT:
+            # The first range in `aborted` that ends at or after `e.first`.
+            own = bisect_right(firsts, e.first) - 1
+            own += own < 0 or aborted[own][1] < e.first
+            omitted = max(e.first, firsts[own]) if own < len(firsts) else e.last + 1
+            # If no entry names an aborted transaction, StateAudit reports the missing entry.
+            if omitted < dropped and omitted <= e.last and (dropped <= e.last or e.kind != CONTROL_ABORT):
                 yield Difference(
-                    producer_id,
-                    e.first,
-                    e.last,
-                    "kafkafmt omits them as aborted, but no transaction index names them",
-                )
+                    producer_id, omitted, min(e.last, aborted[own][1], dropped - 1),
+                    "kafkafmt omits them, because it is unknown how their transaction ended, but a broker delivers them"
+                    if firsts[own] in doubtful
+                    else "kafkafmt omits them as aborted, but no transaction index names them",
+                )  # fmt: skip
             elif not ours and filtered and until >= e.first:
                 yield Difference(
                     producer_id,

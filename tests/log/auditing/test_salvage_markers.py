@@ -173,6 +173,7 @@ def test_copy_without_the_marker_is_read_according_to_its_index(tmp_path: Path) 
 DIFFERENCES: dict[str, tuple[list[bytes], list[Any]]] = {
     "the index names a committed transaction": ([data(0, 7), commit(1)], [(7, 0, 1, 2)]),
     "a consumer drops what follows a lost marker": ([data(0, 7), data(2, 7), commit(3)], [ENTRY]),
+    "a transaction precedes a lost marker": ([data(0, 7), data(2, 7), abort(3)], [(7, 2, 3, 4)]),
 }
 
 
@@ -195,6 +196,20 @@ def test_verify_reports_no_difference_for_a_lost_marker_between_missing_offsets(
     (found,) = (f["message"] for f in details(tmp_path / "in") if f["error"] == "read_committed_differs")
     assert found.startswith("at read_committed, offsets 3 to 4 of producer 7: kafkafmt delivers them, but a Kafka")
     assert "transactions differ" not in found
+
+
+@pytest.mark.parametrize("following", [[data(2, 7), commit(3)], [data(2, 7), abort(3)]])
+def test_verify_reports_doubtful_records_that_a_broker_delivers(following: list[bytes], tmp_path: Path) -> None:
+    index = [(7, 2, 3, 4)] if following[-1] == abort(3) else None
+    folder = partition(tmp_path / "in", data(0, 7), corrupt(commit(1)), *following, index=index)
+    (folder / f"{0:020}.txnindex").open("ab").write(b"\xff")  # the index is not complete, so it proves no commit
+    (folder / f"{0:020}.index").touch()
+    found = {f["error"]: f["message"] for f in details(tmp_path / "in")}
+    assert found["transaction_in_doubt"].endswith("producer 7 that began at offset 0 ended")
+    assert found["read_committed_differs"] == (
+        "at read_committed, offset 0 of producer 7: kafkafmt omits them, because it is unknown how their transaction "
+        "ended, but a broker delivers them"
+    )
 
 
 def test_verify_reports_an_aborted_transaction_that_no_index_names(tmp_path: Path) -> None:
