@@ -115,12 +115,16 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
             markers = counted(len(p.restored_markers), "lost transaction marker")
             why = f"restored with the transaction index, the first at offset {p.restored_markers[0]}"
             show(f"restored {name}: {markers} {why}")
+        if in_doubt := sum(f.code == IN_DOUBT for f in p.source.findings):
+            unknown = f"the outcome of {counted(in_doubt, 'transaction')} is unknown"
+            show(f"in doubt {name}: {unknown}; in the copy, the next marker of the same producer decides it")
     _show_open([t for p in report.partitions for t in p.open_transactions])
     batches, size = sum(p.batches for p in report.partitions), sum(p.bytes for p in report.partitions)
     kept = f"{counted(len(report.partitions), 'partition')}, {counted(batches, 'batch')}, {size:,} bytes"
     show(f"salvaged {kept} in {report.output}")
 
 
+IN_DOUBT = "transaction_in_doubt"
 RANGES_SHOWN = 10
 """The summary lists at most this number of offset ranges per partition."""
 

@@ -102,9 +102,10 @@ ADVICE = {
     "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
     "unreadable_checkpoint": f"{MAKE_READABLE}; a broker that cannot read the file takes the log directory offline; "
     "salvage rebuilds the file, but omits partition.metadata",
-    "read_committed_differs": "salvage writes markers and a transaction index that agree; read_uncommitted returns all "
-    "records",
-    "transaction_in_doubt": "read_committed omits the records of the transaction; read_uncommitted returns them",
+    "read_committed_differs": "salvage writes markers and a transaction index that agree, except for transactions in "
+    "doubt; read_uncommitted returns all records",
+    "transaction_in_doubt": "read_committed omits the records of the transaction; read_uncommitted returns them; a broker "
+    "delivers them if the next marker of the producer is a commit marker",
 }
 """Advice for the user. The keys are the error codes of findings."""
 

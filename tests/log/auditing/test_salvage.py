@@ -305,6 +305,14 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
     ]
 
 
+def test_salvage_prints_the_number_of_transactions_in_doubt(markers_lost: Path, tmp_path: Path) -> None:
+    text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "out").stdout
+    assert (
+        "in doubt t-0: the outcome of 2 transactions is unknown; in the copy, the next marker of the same producer decides it\n"
+        in text
+    )
+
+
 def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: Path) -> None:
     """Markers are appended at the end of the copy. Intact batches and the committed transaction do not change."""
     kafkafmt("salvage", markers_lost, "--output", tmp_path / "unchanged")
