@@ -212,9 +212,9 @@ class PartitionLog(PlannedLog):
             raise UnconfirmedError(segment.name)
         if self.on_unconfirmed is not None:
             self.on_unconfirmed()
-        if reading.divided and reading.compacted:
-            # The index contradicts the batches. In a compacted log, only a plan of the whole segment shows which
-            # batches are missing.
+        if (reading.divided or reading.failed) and reading.compacted:
+            # The batches contradict each other or the index. In a compacted log, only a plan of the whole segment
+            # shows which batches are out of place or missing.
             self.plan(segment)
         return reading.remainder
 

@@ -98,6 +98,8 @@ class SinglePass:
         Whether all batches were read and confirmed.
     divided : bool
         Whether the offset index was used to divide the segment.
+    failed : bool
+        Whether a byte range failed a check. False if no byte range was read.
     compacted : bool
         Whether the log was compacted, according to the parameter or to the batches that were read.
     remainder : SegmentRemainder or StretchRemainder
@@ -122,6 +124,7 @@ class SinglePass:
             raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {stretch.end.position}")
         self.complete: bool = False
         self.divided: bool = False
+        self.failed: bool = False
         self.remainder: Remainder = SegmentRemainder() if stretch is None else _remainder_of(stretch, view, compacted)
         self._view = view
         self._segment = segment
@@ -160,6 +163,7 @@ class SinglePass:
             if part is not None and i:
                 part = replace(part, before=expected - 1)
             if part is None or (i == 0 and not self._begins_at(part, found, start)):
+                self.failed = True
                 return
             yield part
             expected = part.extent.last_offset + 1

@@ -250,3 +250,15 @@ def test_batches_that_fill_a_gap_partly_are_damage_of_their_own_offsets(tmp_path
         assert not list(log.records(OffsetInterval(lost, lost + 1), on_damage=damaged.append))
         assert [d for d in damaged if d.first_offset <= lost <= d.last_offset]
         assert {d.code for d in damaged} == {"contradicting_offsets"}
+
+
+def test_range_of_a_compacted_log_has_the_batches_after_batches_out_of_place(tmp_path: Path) -> None:
+    """Reading the range ends at the first batch with higher offsets. No index shows that lower offsets follow."""
+    parts = batches(0, 60)
+    at = [*range(0, 20, 2), 40, 42, *range(20, 40, 2), *range(44, 60, 2)]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 60\n")
+    for start, end in ((0, 30), (20, 30), (24, 41), (30, 42)):
+        log = write(tmp_path, (0, [parts[o] for o in at]))
+        assert log.directory.cleaned
+        found = [r.offset for r in log.records(OffsetInterval(start, end), on_damage=lambda _: None)]
+        assert found == [o for o in range(start, end, 2) if o < 40]
