@@ -192,7 +192,8 @@ def damaged_spans(
     """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them.
 
     If `delivered` is given, it contains the ranges of valid batches that are read, sorted by offset. It is
-    needed if valid batches contradict each other.
+    needed if valid batches contradict each other. If offsets are then missing both at the place of such a
+    batch and where its own offsets belong, a second item with the length 0 contains its own offsets.
     """
     bads = parts.bads
     if not n:
@@ -204,13 +205,33 @@ def damaged_spans(
     contradicting = bads.magic[:n] == OFFSET_PROBLEM
     # The number of records is unknown for a copy that may have overwritten other batches.
     misplaced = contradicting & ((own != last - first) | (bads.records[:n] == UNKNOWN_COUNT))
-    if delivered is not None and len(delivered):
-        rows = np.flatnonzero(contradicting & known & (last < first))
-        low, high = _missing(bads.crc[rows], bads.stored[rows], delivered)
-        found = low <= high
-        first[rows[found]], last[rows[found]] = low[found], high[found]
     columns = DamageColumns(position, end - position, first, last, known, bads.records[:n], bads.whole[:n], misplaced)
-    return DamagedSpans(file, columns, bads)
+    rows = np.flatnonzero(contradicting)
+    if delivered is None or not len(delivered) or not len(rows):
+        return DamagedSpans(file, columns, bads)
+    low, high = _missing(bads.crc[rows], bads.stored[rows], delivered)
+    rows, low, high = rows[low <= high], low[low <= high], high[low <= high]
+    empty = columns.empty[rows]
+    first[rows[empty]], last[rows[empty]] = low[empty], high[empty]
+    elsewhere = ~_contained(low, high, columns)
+    if not elsewhere.any():
+        return DamagedSpans(file, columns, bads)
+    added = rows[elsewhere]
+    order = np.concatenate((np.arange(n), added))
+    columns, bads = columns.at(order), bads.at(order)
+    columns.length[n:], columns.known[n:], columns.whole[n:], columns.misplaced[n:] = 0, True, False, False
+    columns.first[n:], columns.last[n:] = low[elsewhere], high[elsewhere]
+    columns.records[n:] = bads.records[n:] = 0  # the first item contains the number of records
+    order = np.argsort(order, kind="stable")
+    return DamagedSpans(file, columns.at(order), bads.at(order))
+
+
+def _contained(low: IntArray, high: IntArray, damaged: DamageColumns) -> npt.NDArray[np.bool_]:
+    """Return a mask that is True if the offsets from `low` to `high` are all in the offset range of one damaged byte range."""
+    order = np.argsort(damaged.first, kind="stable")
+    highest = np.maximum.accumulate(np.append(-1, damaged.last[order]))
+    contained: npt.NDArray[np.bool_] = highest[np.searchsorted(damaged.first[order], low, "right")] >= high
+    return contained
 
 
 def _missing(first: IntArray, last: IntArray, delivered: RunColumns) -> tuple[IntArray, IntArray]:

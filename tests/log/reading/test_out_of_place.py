@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import mutate, repair_crc, simple_batch
+from building import ABORT, COMMIT, TRANSACTIONAL, control_batch, mutate, repair_crc, simple_batch
 from reports import verify_partition
 
 from kafkafmt import build_batch
@@ -262,3 +262,33 @@ def test_range_of_a_compacted_log_has_the_batches_after_batches_out_of_place(tmp
         assert log.directory.cleaned
         found = [r.offset for r in log.records(OffsetInterval(start, end), on_damage=lambda _: None)]
         assert found == [o for o in range(start, end, 2) if o < 40]
+
+
+@pytest.mark.parametrize(("order", "lost"), [([4, 7, 6, 10], 7), ([4, 12, 13, 6, 10], 6), ([6, 10, 4, 15], 4)])
+def test_batch_out_of_place_is_damage_of_both_places(tmp_path: Path, order: list[int], lost: int) -> None:
+    """Offsets are missing at the place of the rejected batch, and where its own offsets belong."""
+    parts = batches(0, 30)
+    at = [0, 1, 2, 3, *order, *range(16, 30)]
+    log = write(tmp_path, (0, [parts[o] for o in at]))
+    damaged = log.plan(log.segments[0]).damaged
+    assert sum(d.length for d in damaged) == sum(len(parts[o]) for o in set(at) - set(delivered(log)))
+    assert [d.position for d in damaged] == sorted(d.position for d in damaged)
+    found: list[Any] = []
+    assert not list(write(tmp_path).records(OffsetInterval(lost, lost + 1), on_damage=found.append))
+    assert [d for d in found if d.first_offset <= lost <= d.last_offset]
+    assert {(d.code, d.length) for d in found} == {("contradicting_offsets", 0)}
+
+
+def test_abort_marker_out_of_place_hides_the_outcome_of_its_transaction(tmp_path: Path) -> None:
+    """In a compacted log, the marker does not exactly fill a gap. Its transaction is not committed by the next marker."""
+    fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    data = [simple_batch([b"x"], o, flags=TRANSACTIONAL, base_sequence=o, **fields) for o in range(30)]
+    plain = batches(0, 60)
+    abort = control_batch(ABORT, base_offset=13, **fields)
+    commit = control_batch(COMMIT, base_offset=20, **fields)
+    at = [plain[0], abort, plain[2], *plain[4:8], data[8], data[9], plain[10], data[16], commit, *plain[22:40:2]]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 60\n")
+    log = write(tmp_path, (0, at))
+    found = [r.offset for r in log.records(OffsetInterval(0, 2**63, "read_committed"), on_damage=lambda _: None)]
+    assert found == [0, 2, 4, 5, 6, 7, 10, 16, *range(22, 40, 2)]
+    assert problems(write(tmp_path))["transaction_in_doubt"] == 1
