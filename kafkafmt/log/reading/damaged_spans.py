@@ -235,7 +235,7 @@ def _contained(low: IntArray, high: IntArray, damaged: DamageColumns) -> npt.NDA
 
 
 def _missing(first: IntArray, last: IntArray, delivered: RunColumns) -> tuple[IntArray, IntArray]:
-    """Return the offsets of batches out of place that no other batch has, as arrays of first and last offsets.
+    """For each batch that is out of place, return the first and the last of its offsets that no other batch has.
 
     The first offset is higher than the last one if there are no such offsets, or if the offsets are not
     between two ranges of `delivered`.
@@ -249,13 +249,13 @@ def _missing(first: IntArray, last: IntArray, delivered: RunColumns) -> tuple[In
 
 
 class Overwritten(NamedTuple):
-    """Missing offsets between two adjacent batches, which batches at another place of the file explain.
+    """Gaps between adjacent batches that are explained by byte ranges at another place of the file.
 
     Attributes
     ----------
     at : array of int64
-        Indexes of the batches that explain the missing offsets, among all byte ranges of the segment,
-        in ascending order.
+        Indexes of the byte ranges that explain the gaps, among all byte ranges of the segment, in
+        ascending order.
     first, last : array of int64
         First and last missing offset for each item of `at`.
     """
@@ -285,7 +285,7 @@ class OffsetBounds:
     next_base : int or None
         Base offset of the next segment, if there is one.
     overwritten : Overwritten, optional
-        Missing offsets that byte ranges at another place explain.
+        Gaps that are explained by byte ranges at another place.
     """
 
     def __init__(

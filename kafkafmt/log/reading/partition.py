@@ -140,10 +140,10 @@ class PartitionLog(PlannedLog):
         self._stretches[segment.name] = stretch
 
     def plan_first(self, segment: SegmentFile) -> None:
-        """Read a segment only with a plan, also if one pass could confirm its batches.
+        """Read a segment only with a plan, even if one pass could confirm its batches.
 
         A plan can omit valid batches next to damage. If the transactions were found with this plan, the
-        outcomes of the omitted batches are not known.
+        outcomes of the transactions in the omitted batches are not known.
         """
         self._planned_first.add(segment.name)
 
