@@ -67,16 +67,21 @@ class BatchErrors:
 
     def add_equal(self, positions: IntArray, error: KafkaFormatError) -> None:
         """Add the same error for each of the batches at `positions` in the buffer."""
-        self._add_texts(positions, np.full(len(positions), len(self._texts)))
-        self._texts.append((error.code, error.message))
+        self.add_texts(positions, np.zeros(len(positions), np.int64), [(error.code, error.message)])
 
     def add_all(self, positions: IntArray, errors: Iterable[KafkaFormatError]) -> None:
         """Add a different error for each of the batches at `positions` in the buffer."""
-        self._add_texts(positions, np.arange(len(self._texts), len(self._texts) + len(positions)))
-        self._texts += ((error.code, error.message) for error in errors)
+        known: dict[tuple[str, str], int] = {}
+        indexes = [known.setdefault((error.code, error.message), len(known)) for error in errors]
+        self.add_texts(positions, np.array(indexes, np.int64), known)
 
-    def _add_texts(self, positions: IntArray, texts: IntArray) -> None:
-        self._rows.append(np.stack((positions, np.full(len(positions), OTHER), texts), axis=1))
+    def add_texts(self, positions: IntArray, indexes: IntArray, texts: Iterable[tuple[str, str]]) -> None:
+        """Add errors that are given as error codes and messages.
+
+        `indexes` contains the index in `texts` of the error of each batch.
+        """
+        self._rows.append(np.stack((positions, np.full(len(positions), OTHER), indexes + len(self._texts)), axis=1))
+        self._texts += texts
 
     def add_faults(self, faults: IntArray, table: BatchTable, decoded: BatchTable) -> None:
         """Add the faults that `core.decode_valid_records` has found.

@@ -114,20 +114,20 @@ class PayloadReader:
         return self._errors[codec, magic]
 
     def read(
-        self, buffer: Buffer, table: BatchTable, stop_at_errors: bool = False, ignore_errors: bool = False
+        self, buffer: Buffer, table: BatchTable, stop_at_errors: bool = False, skip_refused: bool = False
     ) -> Iterator[Decompressed]:
         """Decompress the payloads of the batches in `table`, in order. Each item has about ARENA_BYTES of payloads.
 
         If `stop_at_errors` is True, an item also ends after a payload that cannot be decompressed. If
-        `ignore_errors` is True, the items contain no errors. Uncompressed payloads are copied, because
-        one call of the core decodes only batches in the same buffer. The positions in `table` refer to
-        `buffer`.
+        `skip_refused` is True, the items contain no errors for the payloads that `refused` yields. Uncompressed
+        payloads are copied, because one call of the core decodes only batches in the same buffer. The positions
+        in `table` refer to `buffer`.
         """
         from .small_payloads import SmallPayloads
 
         arena = self._arena
         refused = (
-            np.concatenate([NO_ROWS, *(rows for rows, _ in self.refused(buffer, table))]) if ignore_errors else None
+            np.concatenate([NO_ROWS, *(rows for rows, _ in self.refused(buffer, table))]) if skip_refused else None
         )
         small = SmallPayloads(buffer, table, self._max_batch_bytes, refused)
         compressed = (table["attributes"] & CODEC_MASK) != CODEC_NONE
@@ -143,7 +143,7 @@ class PayloadReader:
             moved = np.empty(len(placed), BATCH_DTYPE)
             moved.view(np.uint8)[:] = table[begin:end].view(np.uint8)
             moved["payload_position"], moved["payload_size"] = np.cumsum(found) - found, lengths
-            yield Decompressed(arena.view[: arena.filled], begin, moved, [] if ignore_errors else errors)
+            yield Decompressed(arena.view[: arena.filled], begin, moved, errors)
             begin = end
 
     def _fill(
@@ -162,7 +162,7 @@ class PayloadReader:
             while row < len(magics) and arena.filled < ARENA_BYTES and not (stop_at_errors and errors):
                 sizes, failed = small.decompress(row, arena, ARENA_BYTES, stop_at_errors)
                 if sizes:
-                    errors += ((len(placed) + i, error) for i, error in failed)
+                    errors += [(row - begin + i, error) for i, error in failed]
                     placed += sizes
                 else:
                     result = self._append(decompress, magics[row], small.codecs[row], small.payload(row))

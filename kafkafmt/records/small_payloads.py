@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,8 @@ class SmallPayloads:
     limit : int
         Largest size of a payload after decompression, in bytes.
     refused : array of int64, optional
-        Indexes of payloads that certainly cannot be decompressed. If it is given, `decompress` returns no
-        errors.
+        Indexes of payloads that certainly cannot be decompressed. `decompress` returns no errors for these
+        payloads.
 
     Attributes
     ----------
@@ -99,8 +100,8 @@ class SmallPayloads:
 
     def __init__(self, buffer: Buffer, table: BatchTable, limit: int, refused: IntArray | None = None) -> None:
         self._buffer, self._view, self._limit = buffer, byte_view(buffer), limit
-        self._ignore_errors = refused is not None
-        self._errors: dict[tuple[int, str], KafkaFormatError] = {}
+        self._errors: dict[int, dict[str, KafkaFormatError]] = {CODEC_GZIP: {}, CODEC_LZ4: {}}
+        """For each codec of a library, the errors that were created, by the message of the library."""
         codecs = (table["attributes"] & CODEC_MASK).astype(np.int64)
         self._positions = np.ascontiguousarray(table["payload_position"])
         self._sizes = np.ascontiguousarray(table["payload_size"])
@@ -163,55 +164,63 @@ class SmallPayloads:
         self, begin: int, end: int, arena: Arena, stop_at_errors: bool
     ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
         """Decompress payloads with indexes in [begin, end), like `decompress`."""
-        results: list[Any] = list(
-            map(self._view.__getitem__, map(slice, self._starts[begin:end], self._ends[begin:end]))
-        )
+        payloads = list(map(self._view.__getitem__, map(slice, self._starts[begin:end], self._ends[begin:end])))
         kinds = self._kinds[begin:end]
-        failed: list[tuple[int, int, str]] = []
-        for kind in set(kinds) - {CODEC_NONE}:
-            rows = [i for i, other in enumerate(kinds) if other == kind]
-            decompressed, messages = _decompressed(kind, [results[i] for i in rows])
-            for i, result in zip(rows, decompressed, strict=True):
-                results[i] = result
-            failed += ((rows[i], kind, message) for i, message in messages)
-        failed.sort()
-        if stop_at_errors and failed:
-            del results[failed[0][0] + 1 :], failed[1:]
-        sizes = list(map(len, results))
-        for i, _, _ in failed:
-            sizes[i] = -1
+        found = set(kinds)
+        if len(found) == 1:
+            results, sizes, errors = self._decompress_equal(kinds[0], payloads)
+        else:
+            results, sizes, errors = [b""] * len(kinds), [0] * len(kinds), []
+            for kind in found:
+                rows = [i for i, other in enumerate(kinds) if other == kind]
+                parts, part_sizes, part_errors = self._decompress_equal(kind, [payloads[i] for i in rows])
+                for i, part, size in zip(rows, parts, part_sizes, strict=True):
+                    results[i], sizes[i] = part, size
+                errors += ((rows[i], error) for i, error in part_errors)
+            errors.sort(key=itemgetter(0))
+        if stop_at_errors and errors:
+            end = errors[0][0] + 1
+            del results[end:], sizes[end:], errors[1:]
         arena.append(b"".join(results))
-        if self._ignore_errors:
-            return sizes, []
-        return sizes, [(i, self._error(kind, message)) for i, kind, message in failed]
+        return sizes, errors
 
-    def _error(self, codec: int, message: str) -> KafkaFormatError:
-        """Return the error for a message of a library."""
-        error = self._errors.get((codec, message))
-        if error is None:
-            error = self._errors[codec, message] = _small_error(codec, message)
+    def _decompress_equal(
+        self, kind: int, payloads: list[memoryview]
+    ) -> tuple[list[Any], list[int], list[tuple[int, KafkaFormatError]]]:
+        """Decompress payloads of one codec. Return the results, their sizes, and the index of each error with the error.
+
+        If a payload cannot be decompressed, its result is empty, and its size is -1.
+        """
+        if kind == CODEC_NONE:
+            return payloads, list(map(len, payloads)), []
+        if kind == _REFUSED:
+            return [b""] * len(payloads), [-1] * len(payloads), []
+        calls: Iterable[bytes]
+        if kind == CODEC_GZIP:
+            calls = map(zlib.decompress, payloads, repeat(GZIP_WBITS), repeat(SMALL_GZIP_BUFFER))
+        else:
+            calls = map(decompress_lz4_frame, payloads)
+        results: list[bytes] = []
+        known = self._errors[kind]
+        errors: list[tuple[int, KafkaFormatError]] = []
+        while True:
+            try:
+                for result in calls:
+                    results.append(result)
+                break
+            except (zlib.error, RuntimeError) as error:  # `calls` continues with the next payload.
+                message = str(error)
+                errors.append((len(results), known.get(message) or self._new_error(kind, message)))
+                results.append(b"")
+        sizes = list(map(len, results))
+        for i, _ in errors:
+            sizes[i] = -1
+        return results, sizes, errors
+
+    def _new_error(self, codec: int, message: str) -> KafkaFormatError:
+        """Create the error for a message of a library, and remember it."""
+        error = self._errors[codec][message] = _small_error(codec, message)
         return error
-
-
-def _decompressed(kind: int, payloads: list[memoryview]) -> tuple[list[bytes], list[tuple[int, str]]]:
-    """Decompress payloads of one codec. Return the results, and the index and the message of each error."""
-    if kind == _REFUSED:
-        return [b""] * len(payloads), [(i, "") for i in range(len(payloads))]
-    calls: Iterable[bytes]
-    if kind == CODEC_GZIP:
-        calls = map(zlib.decompress, payloads, repeat(GZIP_WBITS), repeat(SMALL_GZIP_BUFFER))
-    else:
-        calls = map(decompress_lz4_frame, payloads)
-    results: list[bytes] = []
-    messages: list[tuple[int, str]] = []
-    while True:
-        try:
-            for result in calls:
-                results.append(result)
-            return results, messages
-        except (zlib.error, RuntimeError) as error:  # `calls` continues with the next payload.
-            messages.append((len(results), str(error)))
-            results.append(b"")
 
 
 def _small_error(codec: int, message: str) -> KafkaFormatError:

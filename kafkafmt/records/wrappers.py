@@ -6,14 +6,21 @@ wrapper message does not cover this field, so the field can be wrong even if the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..errors import KafkaFormatError
 from ..types import BatchTable, Buffer, IntArray
 from .payloads import PayloadReader
+
+OnErrors = Callable[[BatchTable, list[tuple[int, KafkaFormatError]]], None]
+"""Function that is called with wrapper messages, and with the index and the error of each of them that cannot be
+decompressed. Errors that `PayloadReader.refused` yields are omitted.
+"""
 
 
 class InnerMessages(NamedTuple):
@@ -39,13 +46,15 @@ class WrapperReader:
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         self._payloads = PayloadReader(max_batch_bytes)
 
-    def read(self, buffer: Buffer, table: BatchTable) -> InnerMessages:
+    def read(self, buffer: Buffer, table: BatchTable, on_errors: OnErrors | None = None) -> InnerMessages:
         """Describe the inner messages of each wrapper message in `table`.
 
         The positions in `table` refer to `buffer`.
         """
         result = InnerMessages(*np.empty((4, len(table)), np.int64))
-        for found in self._payloads.read(buffer, table, ignore_errors=True):
+        for found in self._payloads.read(buffer, table, skip_refused=True):
             rows = slice(found.begin, found.begin + len(found.table))
+            if found.errors and on_errors is not None:
+                on_errors(table[rows], found.errors)
             core.message_offsets(found.source, found.table, *(values[rows] for values in result))
         return result

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ...constants import MAGIC_V2
 from ...records.wrappers import InnerMessages, WrapperReader
 from ...types import BatchTable, Buffer, IntArray
+from .failed_wrappers import FailedWrappers
 from .parts import RunColumns
 
 COLUMNS = 1 + len(InnerMessages._fields)
@@ -21,6 +24,7 @@ class KnownWrappers:
     """
 
     def __init__(self, max_batch_bytes: int) -> None:
+        self.failed = FailedWrappers()
         self._reader = WrapperReader(max_batch_bytes)
         self._rows = np.empty((0, COLUMNS), np.int64)
         self._count = 0
@@ -43,7 +47,8 @@ class KnownWrappers:
         found = np.empty((len(positions), COLUMNS - 1), np.int64)
         found[~new] = known[at[~new], 1:]
         if new.any():
-            found[new] = np.stack(self._reader.read(buffer, wrappers.compress(new)), axis=1)
+            on_errors = partial(self.failed.add, start)
+            found[new] = np.stack(self._reader.read(buffer, wrappers.compress(new), on_errors), axis=1)
             self._add(np.column_stack((positions[new], found[new])))
         return InnerMessages(*found.T)
 

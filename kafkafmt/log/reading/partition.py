@@ -422,13 +422,16 @@ class PartitionLog(PlannedLog):
         )
         for part in self.parts(low, interval.damage_high, on_damage, grouped=not in_order):
             table = part.batches_near(low, interval.damage_high)
-            if not interval.control and core.summarize_batches(table).attributes & CONTROL_BIT:
+            summary = core.summarize_batches(table)
+            if not interval.control and summary.attributes & CONTROL_BIT:
                 table = table.compress((table["attributes"] & CONTROL_BIT) == 0)  # faster than table[mask]
             if transactions is not None:
                 table = transactions.committed(table)
             if select is not None:
                 table = select(part, table)
-            errors = BatchErrors()
+            errors, failed = BatchErrors(), part.plan.failed
+            if failed is not None and on_damage is not None and summary.wrappers:
+                table = failed.without(part.position, table, errors)
 
             def refuse(row: Any, error: KafkaFormatError, part: Part = part) -> None:
                 found = BatchErrors()

@@ -323,8 +323,8 @@ class BadColumns:
         codes = np.full(len(magic), ChecksumError.code, object)
         for problem, code in PROBLEM_CODES.items():
             codes[magic == problem] = code
-        for i in np.flatnonzero(magic == TEXT_PROBLEM).tolist():
-            codes[i] = self.texts[crc[i]][0]
+        text = magic == TEXT_PROBLEM
+        codes[text] = [self.texts[i][0] for i in crc[text].tolist()]
         found: list[str] = codes.tolist()
         return found
 

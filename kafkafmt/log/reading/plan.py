@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,7 @@ from .batch_head import Head, header_continues
 from .batches_of_ranges import batches_of
 from .conflicts import believable, in_order
 from .damaged_spans import NOT_DAMAGED, DamagedSpans, OffsetBounds, damaged_spans
+from .failed_wrappers import FailedWrappers
 from .models import Damage, Finding
 from .out_of_place import Placed, place
 from .overwriting import overwritten_elsewhere
@@ -80,6 +82,9 @@ class SegmentPlan:
         Ranges of valid batches that are not read, because they are copies or contradict other batches.
     wrappers_lack_offsets : bool or None
         Whether offsets are missing in the ranges of wrapper messages in `extents`. None if it is not known.
+    failed : FailedWrappers or None
+        Wrapper messages that cannot be decompressed. None if there are none, or if they are not remembered. They are
+        not pickled.
     """
 
     segment: SegmentFile
@@ -91,6 +96,10 @@ class SegmentPlan:
     unreadable: Sequence[tuple[int, int]] = ()
     omitted: Sequence[Run] = ()
     wrappers_lack_offsets: bool | None = None
+    failed: FailedWrappers | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "failed": None}
 
     @property
     def first_offset(self) -> int | None:
@@ -138,17 +147,17 @@ def plan_view(
     scratch: Scratch | None = None,
 ) -> SegmentPlan:
     """Return the plan of a segment whose file is open as `view`. See `plan_segment`."""
-    plan = _plan(segment, view, limits, see, scratch)
-    return with_unreadable(plan, view.unreadable) if view.unreadable else plan
-
-
-def _plan(
-    segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | None, scratch: Scratch | None
-) -> SegmentPlan:
     lower = segment.base_offset or 0
     # Most of a preallocated segment is a hole. A large read would copy its zeros.
     first_read = FIRST_READ if occupied(view) <= view.size // 2 else BUFFER_BYTES
     walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes, first_read, scratch)
+    plan = _plan(segment, walker, lower, see)
+    if walker.has_wrappers:
+        plan.failed = walker.wrappers.failed.finish()
+    return with_unreadable(plan, view.unreadable) if view.unreadable else plan
+
+
+def _plan(segment: SegmentFile, walker: Walker, lower: int, see: See | None) -> SegmentPlan:
     parts = walker.walk(see=see)
     stats = walker.stats
     if in_order(parts, lower, segment.next_base):

@@ -21,6 +21,7 @@ from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs
 from .damaged_spans import DamageColumns
 from .events import Events
+from .failed_wrappers import MOST_FAILED
 from .gaps import has_gap
 from .index_lookup import indexed_offset, last_position_below, position_before
 from .index_ranges import Stretch, last_border
@@ -107,6 +108,10 @@ class PlannedLog:
         self.decompress_seconds: float = 0.0
         """Time in seconds that all completed calls of `chunks` spent on decompression."""
         self._plans: dict[str, SegmentPlan] = {}
+        self._with_failed: list[SegmentPlan] = []
+        """Plans whose attribute `failed` is not None."""
+        self._failed = 0
+        """Number of wrapper messages in the attributes `failed` of these plans."""
         self._stretches: dict[str, Stretch] = {}
         self.stamps: dict[str, files.Stamp | None] = {}
 
@@ -182,6 +187,7 @@ class PlannedLog:
                     plan = plan_view(segment, view, self.limits, see, scratch)
                 if plan.damaged and not _ends_with_valid_batch(plan):
                     self._check_replaced(segment)
+                self._limit_failed(plan)
                 if plan.size and plan.unreadable and tuple(plan.unreadable[0]) == (0, plan.size):
                     self._check_disk(segment)
             except FileNotFoundError:
@@ -191,6 +197,18 @@ class PlannedLog:
             self._plans[name] = plan
             self.bytes_read += plan.size
         return plan
+
+    def _limit_failed(self, plan: SegmentPlan) -> None:
+        """Limit the number of wrapper messages that all plans remember (see `SegmentPlan.failed`). `plan` is new."""
+        if plan.failed is None:
+            return
+        self._failed += len(plan.failed)
+        if self._failed > MOST_FAILED:
+            self._failed = len(plan.failed)
+            for other in self._with_failed:
+                other.failed = None
+            self._with_failed.clear()
+        self._with_failed.append(plan)
 
     def _check_replaced(self, segment: SegmentFile) -> None:
         """Raise an error if a broker has merged a segment with the next one since the directory was listed.
@@ -291,6 +309,8 @@ class PlannedLog:
     def forget_plans(self) -> None:
         """Discard all plans to save memory. If a plan is requested later, it is created again."""
         self._plans.clear()
+        self._with_failed.clear()
+        self._failed = 0
 
     @property
     def planned(self) -> int:

@@ -38,9 +38,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     read = WrapperReader.read
 
-    def counted(self: WrapperReader, buffer: Any, table: BatchTable) -> Any:
+    def counted(self: WrapperReader, buffer: Any, table: BatchTable, *args: Any) -> Any:
         found.append(len(table))
-        return read(self, buffer, table)
+        return read(self, buffer, table, *args)
 
     monkeypatch.setattr(WrapperReader, "read", counted)
     return found
