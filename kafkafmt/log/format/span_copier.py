@@ -14,7 +14,7 @@ from ..._backend import core
 from ...types import Buffer, ByteArray, IntArray, LengthArray
 from .file_view import FileView
 from .local_files import write_all
-from .span_buffer import GROUP_BYTES, SpanBuffer, window_of
+from .span_buffer import GROUP_BYTES, PAGE_BYTES, SpanBuffer, window_of
 
 SMALL = 1 << 16
 """Byte ranges up to this size are read and written together.
@@ -131,7 +131,11 @@ class SpanCopier:
         `_positions` and `_lengths` contain the byte ranges. All of them are in [start, start + size).
         """
         positions, lengths = self._positions[:count], self._lengths[:count]
-        if self._read.fill(view, start, np.stack((positions, positions + lengths), axis=1)) < size:
+        if size <= GROUP_BYTES and size - int(lengths.sum()) <= PAGE_BYTES:
+            got = self._read.fill_all(view, start, size)
+        else:
+            got = self._read.fill(view, start, np.stack((positions, positions + lengths), axis=1))
+        if got < size:
             raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))
         read = self._read.data
         if count == 1:

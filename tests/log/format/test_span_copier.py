@@ -79,3 +79,18 @@ def test_spans_from_two_places_take_few_system_calls(tmp_path: Path, monkeypatch
 def test_source_that_ends_before_a_span_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="truncated"):
         copied(tmp_path, [(i, i + 50) for i in range(len(DATA) - 400, len(DATA) + 400, 100)])
+
+
+@pytest.mark.parametrize("gap", [0, 1000, 4096, 4097, 50_000])
+def test_large_gaps_between_small_spans_are_not_read(tmp_path: Path, gap: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    read_into = FileView.read_into
+
+    def counted(self: FileView, view: np.ndarray, position: int) -> int:
+        sizes.append(len(view))
+        return read_into(self, view, position)
+
+    monkeypatch.setattr(FileView, "read_into", counted)
+    spans = [(100, 8000), (8000 + gap, 16_000 + gap)]
+    assert copied(tmp_path, spans) == b"".join(DATA[a:b] for a, b in spans)
+    assert sizes == ([15_900 + gap] if gap <= span_buffer.PAGE_BYTES else [7900, 8000])
