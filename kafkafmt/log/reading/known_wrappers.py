@@ -76,9 +76,9 @@ class KnownWrappers:
         return inner
 
     def lack_offsets(self, runs: RunColumns) -> bool | None:
-        """Return whether offsets are missing in ranges of valid wrapper messages, between two messages or inside one.
+        """Return whether offsets are missing in any of the ranges, between two wrapper messages or inside one.
 
-        Return None if a range contains a message that is not known, or an uncompressed message.
+        Return None if a range contains an uncompressed message, or a wrapper message that is not known.
         """
         positions, first, last, count, _ = self._known.T
         begins, ends = np.searchsorted(positions, runs.position), np.searchsorted(positions, runs.end)

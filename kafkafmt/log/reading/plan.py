@@ -81,7 +81,7 @@ class SegmentPlan:
     omitted : sequence of Run
         Ranges of valid batches that are not read, because they are copies or contradict other batches.
     wrappers_lack_offsets : bool or None
-        Whether offsets are missing in the ranges of wrapper messages in `extents`. None if it is not known.
+        Whether offsets are missing in any range of wrapper messages in `extents`. None if this is not known.
     failed : FailedWrappers or None
         Wrapper messages that cannot be decompressed. None if there are none, or if they are not remembered. They are
         not pickled.
