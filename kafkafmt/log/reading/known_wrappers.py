@@ -24,7 +24,7 @@ class KnownWrappers:
     """
 
     def __init__(self, max_batch_bytes: int) -> None:
-        self.failed = FailedWrappers()
+        self.failed: FailedWrappers = FailedWrappers()
         self._reader = WrapperReader(max_batch_bytes)
         self._rows = np.empty((0, COLUMNS), np.int64)
         self._count = 0
