@@ -99,7 +99,7 @@ class SinglePass:
     divided : bool
         Whether the offset index was used to divide the segment.
     failed : bool
-        Whether a byte range failed a check. False if no byte range was read.
+        Whether a byte range failed a check, or the offset index cannot be used.
     compacted : bool
         Whether the log was compacted, according to the parameter or to the batches that were read.
     remainder : SegmentRemainder or StretchRemainder
@@ -150,6 +150,7 @@ class SinglePass:
         size = HEADERS_RANGE_BYTES if self._headers_only else RANGE_BYTES
         ranges = divide(self._segment, self._view, self._stretch, start, end, size)
         if ranges is None:
+            self.failed = True
             return
         self.divided = any(r.start.indexed or r.end.indexed for r in ranges)
         largest = max(r.size for r in ranges)

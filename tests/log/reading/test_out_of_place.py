@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from reports import verify_partition
 
 from kafkafmt import build_batch
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.reading import batches_of_ranges, copies
+from kafkafmt.log.reading import batches_of_ranges, copies, index_ranges
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 
 
@@ -252,13 +253,20 @@ def test_batches_that_fill_a_gap_partly_are_damage_of_their_own_offsets(tmp_path
         assert {d.code for d in damaged} == {"contradicting_offsets"}
 
 
-def test_range_of_a_compacted_log_has_the_batches_after_batches_out_of_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("index", ["missing", "not in order", "too few entries"])
+def test_range_of_a_compacted_log_has_the_batches_after_batches_out_of_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
     """Reading the range ends at the first batch with higher offsets. No index shows that lower offsets follow."""
     parts = batches(0, 60)
     at = [*range(0, 20, 2), 40, 42, *range(20, 40, 2), *range(44, 60, 2)]
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 60\n")
     for start, end in ((0, 30), (20, 30), (24, 41), (30, 42)):
         log = write(tmp_path, (0, [parts[o] for o in at]))
+        if index == "not in order":
+            (tmp_path / "t-0" / f"{0:020}.index").write_bytes(struct.pack(">6i", 8, 300, 4, 500, 50, 900))
+        if index == "too few entries":
+            monkeypatch.setattr(index_ranges, "MAX_RANGE_BYTES", 1000)
         assert log.directory.cleaned
         found = [r.offset for r in log.records(OffsetInterval(start, end), on_damage=lambda _: None)]
         assert found == [o for o in range(start, end, 2) if o < 40]
