@@ -126,6 +126,10 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
             yield e
 
 
+_IN_DOUBT = "kafkafmt omits them, because it is unknown how their transaction ended, but a broker delivers them"
+_UNNAMED = "kafkafmt omits them as aborted, but no transaction index names them"
+
+
 def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], doubtful: set[int], named: list[Aborted]
 ) -> Iterator[Difference]:
@@ -160,12 +164,8 @@ def _of_producer(
             omitted = max(e.first, firsts[own]) if own < len(firsts) else e.last + 1
             # If no entry names an aborted transaction, StateAudit reports the missing entry.
             if omitted < dropped and omitted <= e.last and (dropped <= e.last or e.kind != CONTROL_ABORT):
-                yield Difference(
-                    producer_id, omitted, min(e.last, aborted[own][1], dropped - 1),
-                    "kafkafmt omits them, because it is unknown how their transaction ended, but a broker delivers them"
-                    if firsts[own] in doubtful
-                    else "kafkafmt omits them as aborted, but no transaction index names them",
-                )  # fmt: skip
+                last = min(e.last, aborted[own][1], dropped - 1)
+                yield Difference(producer_id, omitted, last, _IN_DOUBT if firsts[own] in doubtful else _UNNAMED)
             elif not ours and filtered and until >= e.first:
                 yield Difference(
                     producer_id,

@@ -14,7 +14,7 @@ from ..._backend import core
 from ...constants import MAX_OFFSET
 from ...types import IntArray
 from .models import Damage
-from .parts import OFFSET_PROBLEM, PROBLEM_CODES, UNKNOWN_COUNT, BadColumns, Parts, RunColumns
+from .parts import COPY_PROBLEM, OFFSET_PROBLEM, PROBLEM_CODES, UNKNOWN_COUNT, BadColumns, Parts, RunColumns
 from .rows import Joined, Rows, field_setters, objects_of
 
 _DAMAGE_SETTERS = field_setters(Damage)
@@ -203,24 +203,33 @@ def damaged_spans(
     # For batches with contradicting offsets, `crc` and `stored` contain their first and last offset.
     own = bads.stored[:n] - bads.crc[:n]
     contradicting = bads.magic[:n] == OFFSET_PROBLEM
-    # The number of records is unknown for a copy that may have overwritten other batches.
-    misplaced = contradicting & ((own != last - first) | (bads.records[:n] == UNKNOWN_COUNT))
+    misplaced = (contradicting & (own != last - first)) | (bads.magic[:n] == COPY_PROBLEM)
     columns = DamageColumns(position, end - position, first, last, known, bads.records[:n], bads.whole[:n], misplaced)
-    rows = np.flatnonzero(contradicting)
-    if delivered is None or not len(delivered) or not len(rows):
+    if delivered is None or not len(delivered) or not contradicting.any():
         return DamagedSpans(file, columns, bads)
+    return _with_own_offsets(file, columns, bads, np.flatnonzero(contradicting), delivered)
+
+
+def _with_own_offsets(
+    file: str, columns: DamageColumns, bads: BadColumns, rows: IntArray, delivered: RunColumns
+) -> DamagedSpans:
+    """Add the own offsets of batches with contradicting offsets to the damage, unless other batches have these offsets.
+
+    `rows` contains the indexes of the batches with contradicting offsets. For the other parameters and
+    the result, see `damaged_spans`.
+    """
+    n = len(columns.position)
     low, high = _missing(bads.crc[rows], bads.stored[rows], delivered)
     rows, low, high = rows[low <= high], low[low <= high], high[low <= high]
     empty = columns.empty[rows]
-    first[rows[empty]], last[rows[empty]] = low[empty], high[empty]
+    columns.first[rows[empty]], columns.last[rows[empty]] = low[empty], high[empty]
     elsewhere = ~_contained(low, high, columns)
     if not elsewhere.any():
         return DamagedSpans(file, columns, bads)
-    added = rows[elsewhere]
-    order = np.concatenate((np.arange(n), added))
+    order = np.concatenate((np.arange(n), rows[elsewhere]))
     columns, bads = columns.at(order), bads.at(order)
-    columns.length[n:], columns.known[n:], columns.whole[n:], columns.misplaced[n:] = 0, True, False, False
-    columns.first[n:], columns.last[n:] = low[elsewhere], high[elsewhere]
+    columns.first[n:], columns.last[n:], columns.known[n:] = low[elsewhere], high[elsewhere], True
+    columns.length[n:], columns.whole[n:], columns.misplaced[n:] = 0, False, False
     columns.records[n:] = bads.records[n:] = 0  # the first item contains the number of records
     order = np.argsort(order, kind="stable")
     return DamagedSpans(file, columns.at(order), bads.at(order))

@@ -54,6 +54,9 @@ class Placed:
         nevertheless read.
     contradicting : RunColumns
         Ranges of batches that are reported as damage, in file order.
+    copies : array of bool
+        Whether each range in `contradicting` is a copy, and one of the identical batches may have
+        overwritten other batches.
     contradicting_in : array of int64
         For each range in `contradicting`, the index of the range, or of the original range before
         it was divided, among all ranges of the segment.
@@ -67,6 +70,7 @@ class Placed:
     findings: Sequence[Finding]
     moved: tuple[IntArray, IntArray]
     contradicting: RunColumns
+    copies: npt.NDArray[np.bool_]
     contradicting_in: IntArray
     omitted: Sequence[Run]
     overwritten: Overwritten
@@ -145,6 +149,7 @@ def place(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, chose
         _findings(segment.name, runs, fills, rejected, moved, copied),
         out_of_place,
         contradicting.runs,
+        overwriting[lost],
         contradicting.origin,
         Extents(_joined(rejected.runs.at(copied), contradicting.runs)),
         overwritten,

@@ -42,12 +42,17 @@ DELTA_PROBLEM = -8
 """
 TEXT_PROBLEM = -9
 """Value of `BadColumns.magic` if `BadColumns.texts` contains the error code and message. `crc` is then the index."""
+COPY_PROBLEM = -10
+"""Value of `BadColumns.magic` for copies of batches that may have overwritten other batches. `crc` and `stored` are then
+the first and the last offset of the copies.
+"""
 PROBLEM_CODES = {
     LENGTH_PROBLEM: StructureError.code,
     MAGIC_PROBLEM: UnsupportedError.code,
     END_PROBLEM: TruncatedError.code,
     OFFSET_PROBLEM: "contradicting_offsets",
     WRAPPER_PROBLEM: "contradicting_offsets",
+    COPY_PROBLEM: "contradicting_offsets",
     RECORDS_PROBLEM: StructureError.code,
     DELTA_PROBLEM: StructureError.code,
 }
@@ -258,7 +263,8 @@ class BadColumns:
     def whole(self) -> npt.NDArray[np.bool_]:
         """Mask that is True for each byte range that is exactly one batch. False if this is not known."""
         magic = self.magic
-        whole: npt.NDArray[np.bool_] = (self._rows[7, : self._count] == 0) & ((magic >= 0) | (magic == OFFSET_PROBLEM))
+        batches = (magic >= 0) | (magic == OFFSET_PROBLEM) | (magic == COPY_PROBLEM)
+        whole: npt.NDArray[np.bool_] = (self._rows[7, : self._count] == 0) & batches
         return whole
 
     def _append(self, rows: IntArray) -> None:
@@ -379,6 +385,9 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
         return f"the file ends {quantity(crc, 'byte')} into a batch of {stored}"
     if magic == OFFSET_PROBLEM:
         return f"the batches before and after this batch contradict its {offset_range(crc, stored)}"
+    if magic == COPY_PROBLEM:
+        copied = offset_range(crc, stored)
+        return f"it is a copy of another batch with {copied}, and one of the two may have overwritten other batches"
     if magic == WRAPPER_PROBLEM:
         what = (
             f"its last inner message has offset {stored}"

@@ -42,7 +42,7 @@ from .models import Damage, Finding
 from .out_of_place import Placed, place
 from .overwriting import overwritten_elsewhere
 from .partition_dir import SegmentFile
-from .parts import OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Extents, Parts, Run, RunColumns
+from .parts import COPY_PROBLEM, OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Extents, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .rows import Joined
 from .segment_stats import Stats
@@ -292,7 +292,7 @@ def _with_contradicting(parts: Parts, n_bads: int, placed: Placed) -> Parts:
     """Add the valid batches with contradictory offsets to the first `n_bads` damaged byte ranges, in file order."""
     runs, bads = placed.contradicting, BadColumns()
     bads.extend(parts.bads.at(np.arange(n_bads)))
-    problem = np.full(len(runs), OFFSET_PROBLEM)
+    problem = np.where(placed.copies, COPY_PROBLEM, OFFSET_PROBLEM)
     columns = (runs.position, runs.end, problem, runs.first, runs.last, runs.records, runs.batches, runs.batches != 1)
     bads.add_spans(np.stack(columns, axis=1))
     bad_at = np.concatenate((parts.bad_at[:n_bads], parts.run_at[placed.contradicting_in]))

@@ -199,6 +199,7 @@ def test_copy_over_batches_with_another_number_of_offsets(tmp_path: Path, record
     log = write(tmp_path, (0, [*batches(0, 10), copied, copied, *batches(12 + records, 30)]))
     (damage,) = verify_partition(log)["damaged"]
     assert (damage["first_offset"], damage["last_offset"]) == (10, 11)
+    assert damage["message"].startswith("it is a copy of another batch with offset")
     assert delivered(log) == [*range(10), *range(12, 30)]
 
 
