@@ -115,7 +115,7 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
             markers = counted(len(p.restored_markers), "lost transaction marker")
             why = f"restored with the transaction index, the first at offset {p.restored_markers[0]}"
             show(f"restored {name}: {markers} {why}")
-        if in_doubt := sum(f.code == IN_DOUBT for f in p.source.findings):
+        if in_doubt := sum(f.code == "transaction_in_doubt" for f in p.source.findings):
             unknown = f"the outcome of {counted(in_doubt, 'transaction')} is unknown"
             show(f"in doubt {name}: {unknown}; in the copy, the next marker of the same producer decides it")
     _show_open([t for p in report.partitions for t in p.open_transactions])
@@ -124,7 +124,6 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
     show(f"salvaged {kept} in {report.output}")
 
 
-IN_DOUBT = "transaction_in_doubt"
 RANGES_SHOWN = 10
 """The summary lists at most this number of offset ranges per partition."""
 

@@ -108,8 +108,6 @@ class PlannedLog:
         self.decompress_seconds: float = 0.0
         """Time in seconds that all completed calls of `chunks` spent on decompression."""
         self._plans: dict[str, SegmentPlan] = {}
-        self._with_failed: list[SegmentPlan] = []
-        """Plans whose attribute `failed` is not None."""
         self._failed = 0
         """Number of wrapper messages in the attributes `failed` of these plans."""
         self._stretches: dict[str, Stretch] = {}
@@ -187,28 +185,25 @@ class PlannedLog:
                     plan = plan_view(segment, view, self.limits, see, scratch)
                 if plan.damaged and not _ends_with_valid_batch(plan):
                     self._check_replaced(segment)
-                self._limit_failed(plan)
                 if plan.size and plan.unreadable and tuple(plan.unreadable[0]) == (0, plan.size):
                     self._check_disk(segment)
             except FileNotFoundError:
                 self.stamps[name] = None
                 self.skip_missing(segment)
                 plan = SegmentPlan(segment, 0, [], [], [])
-            self._plans[name] = plan
+            self._keep(plan)
             self.bytes_read += plan.size
         return plan
 
-    def _limit_failed(self, plan: SegmentPlan) -> None:
-        """Limit the number of wrapper messages that all plans remember (see `SegmentPlan.failed`). `plan` is new."""
-        if plan.failed is None:
-            return
-        self._failed += len(plan.failed)
-        if self._failed > MOST_FAILED:
-            self._failed = len(plan.failed)
-            for other in self._with_failed:
-                other.failed = None
-            self._with_failed.clear()
-        self._with_failed.append(plan)
+    def _keep(self, plan: SegmentPlan) -> None:
+        """Keep a plan. Limit the number of wrapper messages that all plans remember (see `SegmentPlan.failed`)."""
+        if plan.failed is not None:
+            self._failed += len(plan.failed)
+            if self._failed > MOST_FAILED:
+                self._failed = len(plan.failed)
+                for other in self._plans.values():
+                    other.failed = None
+        self._plans[plan.segment.name] = plan
 
     def _check_replaced(self, segment: SegmentFile) -> None:
         """Raise an error if a broker has merged a segment with the next one since the directory was listed.
@@ -302,14 +297,13 @@ class PlannedLog:
         """
         for name, plan in other._plans.items():
             if name in names:
-                self._plans[name] = plan
+                self._keep(plan)
                 if name in other.stamps:
                     self.stamps[name] = other.stamps[name]
 
     def forget_plans(self) -> None:
         """Discard all plans to save memory. If a plan is requested later, it is created again."""
         self._plans.clear()
-        self._with_failed.clear()
         self._failed = 0
 
     @property

@@ -128,6 +128,18 @@ def test_number_of_remembered_wrapper_messages_is_limited(
     assert records_and_damage(log) == expected
 
 
+def test_plans_of_an_earlier_log_count_towards_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = [segment(2 * WRAPPERS * i) for i in range(2)]
+    before = open_log(tmp_path, *contents)
+    before.plan(before.segments[0])
+    monkeypatch.setattr(planned_log, "MOST_FAILED", WRAPPERS)
+    log = open_log(tmp_path, *contents)
+    log.keep_plans(before, {before.segments[0].name})
+    assert log.plan(log.segments[0]).failed is not None
+    log.plan(log.segments[1])
+    assert sum(len(log.plan(s).failed or ()) for s in log.segments) == WRAPPERS * 3 // 5
+
+
 def test_failed_wrapper_messages_are_not_pickled_with_a_plan(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment())
     plan = log.plan(log.segments[0])
