@@ -42,12 +42,14 @@ from .constants import (
     CODEC_SNAPPY,
     CODEC_ZSTD,
     DEFAULT_MAX_BATCH_BYTES,
+    FAULT_GZIP_INCOMPLETE,
     FAULT_SNAPPY_ELEMENT,
     FAULT_SNAPPY_LENGTH,
     FAULT_SNAPPY_LIMIT,
     FAULT_SNAPPY_SIZE,
     FAULT_XERIAL_BLOCK,
     FAULT_XERIAL_HEADER,
+    GZIP_FAULTS,
     GZIP_WBITS,
     MAX_VARINT_BYTES,
     SNAPPY_FAULTS,
@@ -86,7 +88,7 @@ GZIP_WINDOW = 128
 """Number of bytes that are passed to zlib in the first call for a gzip member. For the first member
 of the data, all bytes are passed in the first call.
 """
-INCOMPLETE_GZIP = "gzip data ends before its end mark"
+INCOMPLETE_GZIP = GZIP_FAULTS[FAULT_GZIP_INCOMPLETE]
 """Error message for a gzip member that is not complete."""
 INCOMPLETE_LZ4 = "lz4 data ends before its end mark"
 """Error message for an lz4 frame that is not complete."""

@@ -1,4 +1,4 @@
-# Decompress small snappy data, and find snappy data that cannot be decompressed.
+# Decompress snappy data, and find snappy data that cannot be decompressed.
 
 cdef extern from *:
     """
@@ -114,31 +114,6 @@ cdef inline int read_snappy_data(const uint8_t* p, const uint8_t* end, int64_t l
 cdef inline bint is_inside(int64_t size, int64_t position, int32_t length) noexcept nogil:
     """Return whether the `length` bytes from `position` on are inside a buffer of `size` bytes."""
     return position >= 0 and length >= 0 and position <= size and length <= size - position
-
-
-def decompress_snappy(buffer, positions, lengths, count, limit, out, sizes):
-    cdef Source source = Source(buffer)
-    cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t n = natural(count), i, bad = -1
-    cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
-    cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
-    cdef int64_t* size = <int64_t*>required(arrays.take(sizes, n, 8))
-    cdef uint8_t* data = <uint8_t*>required(arrays.take(out, 0, 1))
-    cdef int64_t most = natural(limit), room = arrays.size(), filled = 0
-    cdef const uint8_t* p
-    with nogil:
-        for i in range(n):
-            if KF_UNLIKELY(not is_inside(source.size, position[i], length[i])):
-                bad = i
-                break
-            p = source.data + position[i]
-            if read_snappy_data(p, p + length[i], min(most, room - filled), &size[i], data + filled):
-                n = i
-                break
-            filled += size[i]
-    if bad >= 0:
-        raise ValueError(f"span {bad} is outside the buffer")
-    return n, filled
 
 
 def check_snappy(buffer, positions, lengths, count, limit, faults):

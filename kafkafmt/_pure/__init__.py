@@ -20,12 +20,13 @@ from .index import index_batches, index_entries_agree, match_index_entries, read
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
+from .payloads import decompress_payloads
 from .prefix_crcs import append_crcs, crc32_of_rest, crc32c_of_rest
 from .producers import ProducerTable
 from .records import decode_plain_batches, decode_records, decode_valid_records
 from .resume import reject_candidates, resume_after
 from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
-from .snappy import check_snappy, decompress_snappy
+from .snappy import check_snappy
 from .spans import next_spans, spans_outside
 from .transactions import end_transactions, keep_committed, read_markers, walk_transactions
 from .varint import read_unsigned_varint, read_varint, read_varlong
@@ -48,7 +49,7 @@ __all__ = [
     "decode_plain_batches",
     "decode_records",
     "decode_valid_records",
-    "decompress_snappy",
+    "decompress_payloads",
     "end_transactions",
     "expected_after",
     "find_batch",

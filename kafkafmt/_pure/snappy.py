@@ -1,4 +1,4 @@
-"""Decompress small snappy data, and find snappy data that cannot be decompressed.
+"""Decompress snappy data, and find snappy data that cannot be decompressed.
 
 A snappy block consists of its size after decompression, as an unsigned varint, and of elements. The
 lowest two bits of an element's first byte are its kind:
@@ -30,52 +30,29 @@ from ..constants import (
     XERIAL_HEADER_SIZE,
     XERIAL_MAGIC,
 )
-from ..types import Buffer, ByteArray, IntArray, LengthArray, byte_view
+from ..types import Buffer, IntArray, LengthArray, byte_view
 from .gather import need
 from .varint import natural
 
 
-class _Fault(Exception):
+class SnappyFault(Exception):
     """Raised with an index of SNAPPY_FAULTS."""
-
-
-def decompress_snappy(
-    buffer: Buffer,
-    positions: IntArray,
-    lengths: LengthArray,
-    count: int,
-    limit: int,
-    out: ByteArray | memoryview,
-    sizes: IntArray,
-) -> tuple[int, int]:
-    target, filled = byte_view(out), 0
-    need(sizes, natural(count))
-    for row, data in enumerate(_items(buffer, positions, lengths, count, limit)):
-        most = min(limit, len(target) - filled)
-        try:
-            found = b"".join(_decompressed(data, most))
-        except _Fault:
-            return row, filled
-        target[filled : filled + len(found)] = found
-        sizes[row] = len(found)
-        filled += len(found)
-    return count, filled
 
 
 def check_snappy(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, limit: int, faults: npt.NDArray[np.int8]
 ) -> None:
     need(faults, natural(count))
-    for row, data in enumerate(_items(buffer, positions, lengths, count, limit)):
+    for row, data in enumerate(spans_of(buffer, positions, lengths, count, limit)):
         try:
-            for _ in _decompressed(data, limit):
+            for _ in decompress_snappy(data, limit):
                 pass
             faults[row] = 0
-        except _Fault as fault:
+        except SnappyFault as fault:
             faults[row] = fault.args[0]
 
 
-def _items(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, limit: int) -> Iterator[bytes]:
+def spans_of(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, limit: int) -> Iterator[bytes]:
     """Check the arguments, and yield the compressed data."""
     view = byte_view(buffer)
     need(positions, natural(count))
@@ -87,8 +64,8 @@ def _items(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int
         yield bytes(view[p : p + n])
 
 
-def _decompressed(data: bytes, limit: int) -> Iterator[bytes]:
-    """Yield the decompressed blocks. Raise _Fault if a block is not valid, or if all blocks have more than `limit` bytes."""
+def decompress_snappy(data: bytes, limit: int) -> Iterator[bytes]:
+    """Yield the decompressed blocks. Raise SnappyFault if a block is not valid, or if all blocks have more than `limit` bytes."""
     for block in _blocks(data):
         found = _decompress_block(block, limit)
         limit -= len(found)
@@ -101,7 +78,7 @@ def _blocks(data: bytes) -> Iterator[bytes]:
         yield data
         return
     if len(data) < XERIAL_HEADER_SIZE:
-        raise _Fault(FAULT_XERIAL_HEADER)
+        raise SnappyFault(FAULT_XERIAL_HEADER)
     p = XERIAL_HEADER_SIZE
     while len(data) - p >= 4:
         if data.startswith(XERIAL_MAGIC, p):
@@ -110,21 +87,21 @@ def _blocks(data: bytes) -> Iterator[bytes]:
         size = int.from_bytes(data[p : p + 4], "big", signed=True)
         p += 4
         if not 0 <= size <= len(data) - p:
-            raise _Fault(FAULT_XERIAL_BLOCK)
+            raise SnappyFault(FAULT_XERIAL_BLOCK)
         yield data[p : p + size]
         p += size
 
 
 def _decompress_block(block: bytes, limit: int) -> bytes:
-    """Decompress a snappy block. Raise _Fault if the block is not valid."""
+    """Decompress a snappy block. Raise SnappyFault if the block is not valid."""
     last = next((i for i, byte in enumerate(block[:MAX_VARINT_BYTES]) if byte < 0x80), None)
     if last is None:
-        raise _Fault(FAULT_SNAPPY_LENGTH)
+        raise SnappyFault(FAULT_SNAPPY_LENGTH)
     stated = sum((byte & 0x7F) << 7 * i for i, byte in enumerate(block[: last + 1]))
     if stated > limit:
-        raise _Fault(FAULT_SNAPPY_LIMIT)
+        raise SnappyFault(FAULT_SNAPPY_LIMIT)
     if stated > SNAPPY_MAX_RATIO * len(block):
-        raise _Fault(FAULT_SNAPPY_SIZE)
+        raise SnappyFault(FAULT_SNAPPY_SIZE)
     p, out = last + 1, bytearray()
     while p < len(block):
         tag, kind = block[p], block[p] & 3
@@ -132,22 +109,22 @@ def _decompress_block(block: bytes, limit: int) -> bytes:
         n = (tag >> 2) + 1
         extra = max(n - 60, 0) if kind == 0 else 4 if kind == 3 else kind
         if extra > len(block) - p:
-            raise _Fault(FAULT_SNAPPY_ELEMENT)
+            raise SnappyFault(FAULT_SNAPPY_ELEMENT)
         number = int.from_bytes(block[p : p + extra], "little")
         p += extra
         if kind == 0:
             n = number + 1 if extra else n
             if n > min(len(block) - p, stated - len(out)):
-                raise _Fault(FAULT_SNAPPY_ELEMENT)
+                raise SnappyFault(FAULT_SNAPPY_ELEMENT)
             out += block[p : p + n]
             p += n
         else:
             if kind == 1:
                 n, number = 4 + (tag >> 2 & 7), tag >> 5 << 8 | number
             if not 0 < number <= len(out) or n > stated - len(out):
-                raise _Fault(FAULT_SNAPPY_ELEMENT)
+                raise SnappyFault(FAULT_SNAPPY_ELEMENT)
             copied = out[len(out) - number :][:n]
             out += (copied * (n // number + 1))[:n]  # the copy can overlap the output
     if len(out) != stated:
-        raise _Fault(FAULT_SNAPPY_ELEMENT)
+        raise SnappyFault(FAULT_SNAPPY_ELEMENT)
     return bytes(out)

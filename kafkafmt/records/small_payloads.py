@@ -24,8 +24,21 @@ from ..codecs import (
     decompress_lz4_frame,
     decompression_error,
     lacks_header,
+    snappy_error,
 )
-from ..constants import CODEC_GZIP, CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, GZIP_WBITS, MAGIC_V0, MAX_OFFSET
+from ..constants import (
+    CODEC_GZIP,
+    CODEC_LZ4,
+    CODEC_MASK,
+    CODEC_NONE,
+    CODEC_SNAPPY,
+    FAULT_GZIP_INCOMPLETE,
+    GZIP_FAULTS,
+    GZIP_HEADER,
+    GZIP_WBITS,
+    MAGIC_V0,
+    MAX_OFFSET,
+)
 from ..errors import KafkaFormatError, StructureError
 from ..types import BatchTable, Buffer, IntArray, byte_view, view_of
 
@@ -34,8 +47,8 @@ SMALLEST = 16
 size.
 """
 SMALL_GZIP = 256
-"""Largest size of gzip data, in bytes, that zlib decompresses although isal is installed. For small data, zlib is
-faster, because each decompressor of isal takes 87 KB.
+"""Largest size of gzip data, in bytes, that the core or zlib decompresses although isal is installed. For small data,
+they are faster, because each decompressor of isal takes 87 KB.
 """
 SMALL_GZIP_RESULT = 1032 * SMALL_GZIP
 """Largest size of small gzip data after decompression, in bytes. A byte of gzip data contains at most four copies of
@@ -56,13 +69,15 @@ library is faster.
 SMALL_PLAIN = 16 * 1024
 """Largest size in bytes of an uncompressed payload that is joined with other payloads, and not copied directly."""
 MOST = 64
-"""Largest number of payloads that are decompressed before their results are copied. The results of 64 payloads take at
-most 17 MB.
+"""Largest number of payloads that libraries decompress before their results are copied. The results of 64 payloads take
+at most 17 MB.
 """
 _GZIP_FLAGS_AT = 3
 """Position of the flags in the header of gzip data."""
 _GZIP_RESERVED_FLAGS = 0xE0
 """Flags that RFC 1952 reserves. zlib rejects data with these flags. isal accepts it, as Kafka's Java client does."""
+_PLAIN_GZIP_HEADER = int.from_bytes(GZIP_HEADER, "little")
+"""First four bytes of gzip data that the core can decompress, because its header has no optional fields."""
 _LZ4_MAGIC = 0x184D2204
 _LZ4_FLAGS_AT = 4
 """Position of the flags in the header of an lz4 frame."""
@@ -71,7 +86,7 @@ _LZ4_FLAGS = 0b01000000
 """The only accepted value of the masked flags: version 1, without the size of the content and without a dictionary.
 lz4 would allocate as many bytes as the header states.
 """
-_NOT_SMALL, _TOGETHER, _BY_CORE = range(3)
+_NOT_SMALL, _BY_LIBRARIES, _BY_CORE = range(3)
 """Groups of payloads. `SmallPayloads` decompresses a payload only together with payloads of the same group."""
 _REFUSED = -1
 """Value that `SmallPayloads` uses as the codec of a payload that certainly cannot be decompressed."""
@@ -100,8 +115,8 @@ class SmallPayloads:
 
     def __init__(self, buffer: Buffer, table: BatchTable, limit: int, refused: IntArray | None = None) -> None:
         self._buffer, self._view, self._limit = buffer, byte_view(buffer), limit
-        self._errors: dict[int, dict[str, KafkaFormatError]] = {CODEC_GZIP: {}, CODEC_LZ4: {}}
-        """For each codec of a library, the errors that were created, by the message of the library."""
+        self._errors: dict[tuple[int, str | int], KafkaFormatError] = {}
+        """The errors that were created, by the codec, and by the message of a library or the fault that the core found."""
         codecs = (table["attributes"] & CODEC_MASK).astype(np.int64)
         self._positions = np.ascontiguousarray(table["payload_position"])
         self._sizes = np.ascontiguousarray(table["payload_size"])
@@ -111,18 +126,22 @@ class SmallPayloads:
         data = np.frombuffer(view_of(buffer), np.uint8)
         groups = np.full(len(table), _NOT_SMALL)
         present = set(self.codecs)  # avoid calls of numpy, because the table is often small
+        usual = _BY_CORE
+        if CODEC_LZ4 in present:
+            # The core cannot decompress lz4 data. If payloads of other codecs were in another group, all runs of
+            # payloads of the same group would be short.
+            groups[_lz4_frames(data, codecs, table, limit)] = usual = _BY_LIBRARIES
         if CODEC_NONE in present:
-            groups[(codecs == CODEC_NONE) & (self._sizes <= SMALL_PLAIN)] = _TOGETHER
+            groups[(codecs == CODEC_NONE) & (self._sizes <= SMALL_PLAIN)] = usual
         if CODEC_GZIP in present:
-            groups[_gzip_members(data, codecs, table, limit)] = _TOGETHER
+            rows = _gzip_members(data, codecs, table, limit)
+            has_fields = first_bytes(data, table["payload_position"][rows]) != _PLAIN_GZIP_HEADER
+            groups[rows] = np.where(has_fields, _BY_LIBRARIES, usual)
         if CODEC_SNAPPY in present:
             groups[small_payloads(CODEC_SNAPPY, codecs, table, SMALL_SNAPPY, len(data))] = _BY_CORE
-        if CODEC_LZ4 in present:
-            groups[_lz4_frames(data, codecs, table, limit)] = _TOGETHER
-        self._kinds: list[int] = self.codecs
         if refused is not None:
-            codecs[refused], groups[refused] = _REFUSED, _TOGETHER
-            self._kinds = codecs.tolist()
+            codecs[refused], groups[refused] = _REFUSED, usual
+        self._kinds = codecs
         self._groups: list[int] = groups.tolist()
         self._run_ends: list[int] = [*(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(table)]
         """Index after the last payload of each run of payloads of the same group."""
@@ -147,25 +166,39 @@ class SmallPayloads:
         while self._run_ends[self._run] <= row:
             self._run += 1
         end = self._run_ends[self._run]
-        if self._groups[row] == _TOGETHER:
-            return self._together(row, min(end, row + MOST), arena, stop_at_errors)
-        return (self._by_core(row, end, arena, room) if self._groups[row] == _BY_CORE else []), []
+        if self._groups[row] == _BY_LIBRARIES:
+            return self._by_libraries(row, min(end, row + MOST), arena, stop_at_errors)
+        return self._by_core(row, end, arena, room, stop_at_errors) if self._groups[row] == _BY_CORE else ([], [])
 
-    def _by_core(self, begin: int, end: int, arena: Arena, room: int) -> list[int]:
-        """Decompress snappy payloads with indexes in [begin, end). Return the size of each result in bytes."""
-        sizes = np.empty(end - begin, np.int64)
-        places, limit = (self._positions[begin:end], self._sizes[begin:end]), min(self._limit, MAX_OFFSET)
-        n, filled = core.decompress_snappy(self._buffer, *places, end - begin, limit, arena.room(room), sizes)
+    def _by_core(
+        self, begin: int, end: int, arena: Arena, room: int, stop_at_errors: bool
+    ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
+        """Decompress payloads with indexes in [begin, end), like `decompress`."""
+        kinds, count, limit = self._kinds[begin:end], end - begin, min(self._limit, MAX_OFFSET)
+        sizes, faults = np.empty(count, np.int64), np.empty(count, np.int8)
+        done, filled = core.decompress_payloads(
+            self._buffer,
+            self._positions[begin:end],
+            self._sizes[begin:end],
+            kinds,
+            count,
+            limit,
+            stop_at_errors,
+            arena.room(room),
+            sizes,
+            faults,
+        )
         arena.filled += filled
-        found: list[int] = sizes[:n].tolist()
-        return found
+        rows = np.flatnonzero(faults[:done])
+        failed = zip(rows.tolist(), kinds[rows].tolist(), faults[rows].tolist(), strict=True)
+        return sizes[:done].tolist(), [(i, self._error(codec, fault)) for i, codec, fault in failed]
 
-    def _together(
+    def _by_libraries(
         self, begin: int, end: int, arena: Arena, stop_at_errors: bool
     ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
         """Decompress payloads with indexes in [begin, end), like `decompress`."""
         payloads = list(map(self._view.__getitem__, map(slice, self._starts[begin:end], self._ends[begin:end])))
-        kinds = self._kinds[begin:end]
+        kinds: list[int] = self._kinds[begin:end].tolist()
         found = set(kinds)
         if len(found) == 1:
             results, sizes, errors = self._decompress_equal(kinds[0], payloads)
@@ -201,7 +234,6 @@ class SmallPayloads:
         else:
             calls = map(decompress_lz4_frame, payloads)
         results: list[bytes] = []
-        known = self._errors[kind]
         errors: list[tuple[int, KafkaFormatError]] = []
         while True:
             try:
@@ -209,22 +241,34 @@ class SmallPayloads:
                     results.append(result)
                 break
             except (zlib.error, RuntimeError) as error:  # `calls` continues with the next payload.
-                message = str(error)
-                errors.append((len(results), known.get(message) or self._new_error(kind, message)))
+                errors.append((len(results), self._error(kind, str(error))))
                 results.append(b"")
         sizes = list(map(len, results))
         for i, _ in errors:
             sizes[i] = -1
         return results, sizes, errors
 
-    def _new_error(self, codec: int, message: str) -> KafkaFormatError:
-        """Create the error for a message of a library, and remember it."""
-        error = self._errors[codec][message] = _small_error(codec, message)
+    def _error(self, codec: int, reason: str | int) -> KafkaFormatError:
+        """Return the error for the message of a library, or for a fault that the core found."""
+        error = self._errors.get((codec, reason))
+        if error is None:
+            if isinstance(reason, str):
+                error = _library_error(codec, reason)
+            else:
+                error = snappy_error(reason, self._limit) if codec == CODEC_SNAPPY else _gzip_error(reason)
+            self._errors[codec, reason] = error
         return error
 
 
-def _small_error(codec: int, message: str) -> KafkaFormatError:
-    """Create the error for small data. `message` is the message of zlib or lz4."""
+def _gzip_error(fault: int) -> KafkaFormatError:
+    """Create the error for an index of GZIP_FAULTS. It is the same as for the message of zlib."""
+    if fault == FAULT_GZIP_INCOMPLETE:
+        return StructureError(INCOMPLETE_GZIP)
+    return decompression_error(CODEC_GZIP, f"Error -3 while decompressing data: {GZIP_FAULTS[fault]}")
+
+
+def _library_error(codec: int, message: str) -> KafkaFormatError:
+    """Create the error for a message of zlib or lz4."""
     # zlib.error has no attribute for the error code. Z_BUF_ERROR is -5.
     if codec == CODEC_GZIP and message.startswith("Error -5 "):
         return StructureError(INCOMPLETE_GZIP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from kafkafmt import _backend
 from kafkafmt.codecs import Arena, Decompressor
+from kafkafmt.constants import GZIP_HEADER, GZIP_WBITS
 
 from .batches import compressed
 from .case import Case, of_bytes
@@ -59,12 +61,12 @@ def snappy_case(chance: Random) -> Case:
         if chance.random() < 0.5:
             packed = packed[20:]  # the first raw block
         blobs[name] = mutate(chance, packed) if chance.random() < 0.8 else packed
-    return Case({"limit": chance.choice((0, 1, 100, 1 << 20)), "room": chance.choice((0, 70, 900, 1 << 20))}, blobs)
+    return Case({"limit": chance.choice((0, 1, 100, 1 << 20))}, blobs)
 
 
 @target("check-snappy", snappy_case, quick=200)
 def check_snappy(case: Case) -> list[int]:
-    """Check that no snappy payload with a fault can be decompressed, and that the results are those of the library."""
+    """Check that no snappy payload with a fault can be decompressed."""
     payloads, limit = list(case.blobs.values()), case.params["limit"]
     lengths = np.array([len(payload) for payload in payloads], np.int32)
     positions, faults = np.cumsum(lengths, dtype=np.int64) - lengths, np.full(len(payloads), -1, np.int8)
@@ -72,15 +74,63 @@ def check_snappy(case: Case) -> list[int]:
     for payload, fault in zip(payloads, faults.tolist(), strict=True):
         result = attempt(Decompressor(max(limit, 1)).decompress, 2, memoryview(payload), Arena(64))
         check(fault == 0 or isinstance(result, Failed) or limit == 0, f"fault {fault} in data of {result} bytes")
-    sizes, out = np.zeros(len(payloads), np.int64), np.zeros(case.params["room"], np.uint8)
-    done, filled = _backend.core.decompress_snappy(
-        b"".join(payloads), positions, lengths, len(payloads), limit, out, sizes
+    return list(faults.tolist())
+
+
+def payloads_case(chance: Random) -> Case:
+    """Return a few small payloads. Their codecs are in the names. Most payloads are mutated."""
+    blobs = {}
+    for i in range(chance.randint(1, 5)):
+        codec = chance.choice((0, 1, 1, 1, 2))
+        data = chance.randbytes(chance.choice((0, 1, 60, 300))) + b"text " * chance.choice((0, 9, 100))
+        packed = gzip_member(chance, data) if codec == 1 else compressed(codec, data) if codec else data
+        blobs[f"{codec}-{i}"] = mutate(chance, packed) if chance.random() < 0.8 else packed
+    params = {"limit": chance.choice((0, 1, 100, 1 << 20)), "room": chance.choice((0, 70, 900, 1 << 20))}
+    return Case(params | {"stop": chance.random() < 0.3}, blobs)
+
+
+def gzip_member(chance: Random, data: bytes) -> bytes:
+    """Compress data with random settings, so that all kinds of blocks occur."""
+    strategies = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)
+    compressor = zlib.compressobj(chance.choice((0, 1, 9)), wbits=GZIP_WBITS, strategy=chance.choice(strategies))
+    half = compressor.compress(data[: len(data) // 2]) + compressor.flush(
+        chance.choice((zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH))
     )
-    check(filled == sizes[:done].sum(), f"{filled} bytes were filled with {done} results")
+    return half + compressor.compress(data[len(data) // 2 :]) + compressor.flush()
+
+
+def gunzip(payload: bytes) -> bytes | None:
+    """Decompress gzip data with zlib. Return None for invalid data, and for a header with optional fields."""
+    try:
+        result = zlib.decompress(payload, GZIP_WBITS)
+    except zlib.error:
+        return None
+    return result if payload.startswith(GZIP_HEADER) else None
+
+
+@target("decompress-payloads", payloads_case, quick=300)
+def decompress_payloads(case: Case) -> list[int]:
+    """Check that small payloads have the results of the libraries."""
+    payloads, limit = list(case.blobs.values()), case.params["limit"]
+    codecs, count = np.array([int(name[0]) for name in case.blobs], np.int64), len(payloads)
+    lengths = np.array([len(payload) for payload in payloads], np.int32)
+    positions = np.cumsum(lengths, dtype=np.int64) - lengths
+    sizes, faults, out = np.zeros(count, np.int64), np.zeros(count, np.int8), np.zeros(case.params["room"], np.uint8)
+    spans = b"".join(payloads), positions, lengths, codecs, count
+    done, filled = _backend.core.decompress_payloads(*spans, limit, case.params["stop"], out, sizes, faults)
     end = 0
-    for payload, size in zip(payloads, sizes[:done].tolist(), strict=False):
-        arena = Arena(64)
-        if limit and not isinstance(attempt(Decompressor(limit).decompress, 2, memoryview(payload), arena), Failed):
-            check(out[end : end + size].tobytes() == arena.view[: arena.filled], "the results differ")
-        end += size
-    return [*faults.tolist(), done, *sizes[:done].tolist()]
+    for payload, codec, size in zip(payloads, codecs.tolist(), sizes[:done].tolist(), strict=False):
+        result = out[end : end + max(size, 0)].tobytes()
+        if codec == 1:
+            expected = gunzip(payload)
+            check(size == (-1 if expected is None else len(expected)), f"size {size} is not that of zlib")
+            check(result == (expected or b""), "zlib has another result")
+        elif codec == 2 and limit:
+            arena = Arena(64)
+            failed = isinstance(attempt(Decompressor(limit).decompress, 2, memoryview(payload), arena), Failed)
+            check(failed or result == arena.view[: arena.filled], "the snappy library has another result")
+        end += len(result)
+    check(filled == end, f"{filled} bytes were filled, but the results have {end} bytes")
+    if min(limit, len(out)) < 1 << 20:
+        return []  # If corrupted gzip data does not fit, the cores can have different results.
+    return [done, *sizes[:done].tolist(), *faults[:done].tolist()]

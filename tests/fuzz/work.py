@@ -57,6 +57,11 @@ class _Counting:
             self._work.scanned += max(scan.error.resume - scan.position, 0)
         return scan
 
+    def decompress_payloads(self, buffer: Any, positions: Any, lengths: Any, *arguments: Any) -> Any:
+        done, filled = self._core.decompress_payloads(buffer, positions, lengths, *arguments)
+        self._work.decompressed += int(lengths[:done].sum()) + filled
+        return done, filled
+
     def find_batch(self, buffer: Any, start: int = 0, end: int | None = None, check_crc: bool = True) -> Any:
         found = self._core.find_batch(buffer, start, end, check_crc)
         self._work.walks += 1
