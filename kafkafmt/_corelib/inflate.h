@@ -230,14 +230,19 @@ static int kf_read_block(kf_bit_reader *reader, const kf_prefix_code *literals, 
         if (symbol < 0) return KF_GZIP_INCOMPLETE;
         if (symbol >= (int)(sizeof kf_distance_bits)) return KF_GZIP_DISTANCE_CODE;
         if (in.count < kf_distance_bits[symbol]) return KF_GZIP_INCOMPLETE;
-        const size_t distance = kf_distances[symbol] + kf_take_bits(&in, kf_distance_bits[symbol]);
+        size_t distance = kf_distances[symbol] + kf_take_bits(&in, kf_distance_bits[symbol]);
         if (distance > n) return KF_GZIP_DISTANCE;
         if (length > room - n) return KF_GZIP_NO_ROOM;
-        if (distance >= length) {
-            memcpy(out + n, out + n - distance, length);
-            n += length;
-        } else {  /* the copy overlaps its source */
-            for (const size_t end = n + length; n < end; n++) out[n] = out[n - distance];
+        const size_t end = n + length;
+        if (distance == 1) {
+            memset(out + n, out[n - 1], length);
+            n = end;
+        }
+        while (n < end) {  /* A copy that overlaps its source repeats the last `distance` bytes. */
+            const size_t part = distance < end - n ? distance : end - n;
+            memcpy(out + n, out + n - distance, part);
+            n += part;
+            distance += part;
         }
     }
     *reader = in;
