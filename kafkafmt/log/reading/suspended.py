@@ -124,7 +124,7 @@ def resolve(
     next_aborts = next_kinds == CONTROL_ABORT
     next_aborts |= (next_kinds == NO_MARKER) & (_highest_from(confirmed)[later] > doubts.first)
     last = np.where(listed, np.minimum(doubts.last, np.append(index.last, 0)[own]), doubts.last)
-    _omit(found, doubts.producer_id, doubts.first, last, listed | unknown)
+    _omit(found, doubts, last, listed | unknown, _continues_doubt(doubts, unknown, next_offsets))
     # If the next marker of the producer is at the marker offset of the entry, the log contains the marker.
     lost = listed & ~((next_kinds == CONTROL_ABORT) & (next_offsets == np.append(index.last, -1)[own]))
     # If a transaction was divided by damage, its parts have the same entry.
@@ -216,12 +216,33 @@ def _is_provable(cause: Cause, directory: PartitionDir, index: IndexEntries) -> 
     return hidden_by == DAMAGE and complete and files.file_size(path) is not None
 
 
+def _continues_doubt(doubts: Doubts, unknown: npt.NDArray[np.bool_], next_offsets: IntArray) -> npt.NDArray[np.bool_]:
+    """Return a mask of transactions that have an unknown outcome and follow another such transaction of the producer.
+
+    There is no marker of the producer between the two transactions. Often, they are parts of a transaction that damage
+    divided.
+    """
+    follows = np.zeros(len(unknown), bool)
+    follows[1:] = unknown[1:] & unknown[:-1] & (next_offsets[1:] == next_offsets[:-1])
+    follows[1:] &= (doubts.producer_id[1:] == doubts.producer_id[:-1]) & (doubts.first[1:] > doubts.last[:-1])
+    return follows
+
+
 def _omit(
-    found: Transactions, producer_id: IntArray, first: IntArray, last: IntArray, mask: npt.NDArray[np.bool_]
+    found: Transactions,
+    doubts: Doubts,
+    last: IntArray,
+    mask: npt.NDArray[np.bool_],
+    continues: npt.NDArray[np.bool_],
 ) -> None:
-    """Add the transactions that `mask` selects to the aborted transactions. Transactions are grouped by producer."""
-    producers = producer_id[mask]
-    spans = list(zip(first[mask].tolist(), last[mask].tolist(), strict=True))
-    starts = np.flatnonzero(np.diff(producers, prepend=~producers[:1])).tolist()
-    for start, stop in itertools.pairwise([*starts, len(spans)]):
-        found.aborted[int(producers[start])] += spans[start:stop]
+    """Add the transactions that `mask` selects to the aborted transactions. Transactions are grouped by producer.
+
+    `last` contains their last offsets. A transaction that `continues` selects is added to the offsets of the transaction
+    before it.
+    """
+    starts, ends = mask & ~continues, mask & ~np.append(continues[1:], False)
+    producers = doubts.producer_id[starts]
+    spans = list(zip(doubts.first[starts].tolist(), last[ends].tolist(), strict=True))
+    begins = np.flatnonzero(np.diff(producers, prepend=~producers[:1])).tolist()
+    for begin, end in itertools.pairwise([*begins, len(spans)]):
+        found.aborted[int(producers[begin])] += spans[begin:end]

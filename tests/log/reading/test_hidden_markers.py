@@ -245,3 +245,22 @@ def test_batch_with_a_wrong_base_offset_hides_no_marker(tmp_path: Path) -> None:
     interval = OffsetInterval(isolation="read_committed")
     assert [r.offset for r in log.records(interval, on_damage=lambda _: None)] == [0, 3]
     assert not log.transactions.doubts
+
+
+def test_adjacent_transactions_in_doubt_are_omitted_as_one_range(tmp_path: Path) -> None:
+    """Damage can divide transactions into many parts. Another transaction of the producer ends the range."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    log = bytearray()
+    for base in (0, 10):
+        for offset in range(base, base + 7, 2):
+            damaged = bytearray(control_batch(COMMIT, base_offset=offset + 1, producer_id=7, producer_epoch=0))
+            damaged[-1] ^= 1
+            log += in_transaction(offset, b"in doubt") + damaged
+        log += in_transaction(base + 8, b"end") + control_batch(
+            COMMIT, base_offset=base + 9, producer_id=7, producer_epoch=0
+        )
+    (folder / f"{0:020}.log").write_bytes(log)
+    found = PartitionLog(discover([folder]).partitions[0]).transactions
+    assert [doubt.first_offset for doubt in found.doubts] == [0, 2, 4, 6, 10, 12, 14, 16]
+    assert dict(found.aborted) == {7: [(0, 6), (10, 16)]}
