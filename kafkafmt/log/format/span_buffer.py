@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,10 @@ from .file_view import FileView, aligned_buffer
 
 GROUP_BYTES = 1 << 20
 """Largest total size of spans that are read together, in bytes."""
-WINDOW_BYTES = 256 << 20
-"""Largest size of a part of a local file whose spans are read together, in bytes."""
+WINDOW_BYTES = 2 << 30
+"""Largest size of a part of a local file whose spans are read together, in bytes. By default, a segment has at most
+1 GiB. Therefore, any spans of such a segment can be read together.
+"""
 PAGE_BYTES = 4096
 """Largest gap between two spans of a local file that are read with one system call, in bytes."""
 
@@ -24,12 +26,31 @@ def window_of(view: FileView) -> int:
 
     In a remote file, one request reads the whole part. Therefore, the part must be small.
     """
-    return GROUP_BYTES if view.least_read else WINDOW_BYTES
+    return GROUP_BYTES if view.least_read else _largest_buffer(WINDOW_BYTES)
+
+
+@cache
+def _largest_buffer(size: int) -> int:
+    """Return the size of the largest sparse buffer that the operating system provides, but at most `size`.
+
+    The operating system can limit the address space of a process, or refuse buffers that are larger than the memory.
+    """
+    while size > GROUP_BYTES:
+        try:
+            _sparse_memory(size).close()
+            break
+        except (OSError, OverflowError):
+            size //= 2
+    return size
+
+
+def _sparse_memory(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _sparse_buffer(size: int) -> npt.NDArray[np.uint8]:
     """Return an array of `size` bytes whose pages take memory only after they were written."""
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = _sparse_memory(size)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):  # with huge pages, a small span would take 2 MiB on most machines
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, np.uint8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import random
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kafkafmt.log.format import span_buffer
 from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.span_buffer import GROUP_BYTES, PAGE_BYTES, SpanBuffer, window_of
+from kafkafmt.log.format.span_buffer import GROUP_BYTES, PAGE_BYTES, SpanBuffer, _largest_buffer, window_of
 
 DATA = random.Random(3).randbytes(200_000)
 
@@ -75,6 +78,24 @@ def test_end_of_the_file_is_returned_if_it_is_before_the_end_of_a_span(file: Pat
     with FileView(file) as view:
         assert SpanBuffer().fill(view, 150_000, np.array([(0, 10), (40_000, 60_000)])) == 50_000
         assert SpanBuffer().fill(view, 150_000, np.array([(0, 10), (55_000, 60_000)])) == 55_000
+
+
+def test_spans_of_a_segment_can_be_read_together_at_any_distance(file: Path) -> None:
+    with FileView(file) as view:
+        assert window_of(view) >= 2 << 30
+
+
+def test_window_is_small_if_the_address_space_is_limited(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def limited(size: int) -> mmap.mmap:
+        if size > 300 << 20:
+            raise OSError(errno.ENOMEM, "no memory")
+        return mmap.mmap(-1, size)
+
+    monkeypatch.setattr(span_buffer, "_sparse_memory", limited)
+    _largest_buffer.cache_clear()
+    with FileView(file) as view:
+        assert window_of(view) == 256 << 20
+    _largest_buffer.cache_clear()
 
 
 def test_window_of_a_remote_file_is_small(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
