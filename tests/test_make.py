@@ -18,6 +18,7 @@ import pytest
 from command import inside, kafkafmt, records, report
 
 import kafkafmt as k
+from kafkafmt.making.table_files import RowsError
 
 pa = pytest.importorskip("pyarrow")
 table_files = pytest.importorskip("kafkafmt.making.table_files")
@@ -206,6 +207,14 @@ def test_wrong_rows_are_refused_and_leave_nothing(columns: Any, message: str, tm
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         k.make(pa.table(columns), tmp_path / "out", topic="t", partitions=2)
     assert not (tmp_path / "out").exists()
+
+
+def test_python_objects_of_polars_are_refused(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame({"value": polars.Series([object(), None])})
+    with pytest.raises(RowsError, match="the column 'value' contains Python objects"):
+        k.make(table, tmp_path / "made", topic="t")
+    assert not (tmp_path / "made").exists()
 
 
 def test_sizes_that_are_too_small_are_refused_and_leave_nothing(tmp_path: Path) -> None:

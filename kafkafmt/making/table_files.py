@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..arguments import one_of
+from ..paths import local_path
 
 FORMATS = ("parquet", "csv", "json")
 """File formats that can be read. "json" means JSON lines."""
@@ -79,11 +80,13 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
     TypeError, ValueError
         `source` is neither a path nor a table, or the format is unknown.
     """
+    if isinstance(source, str | os.PathLike):
+        source = local_path(source)
     kind = format_of(source, input_format)
     if kind is None:
         yield from _table_batches(source)
         return
-    name = "stdin" if source == "-" else os.fspath(source)
+    name = "stdin" if source == "-" else source
     try:
         # Use open(), because unlike pyarrow's errors, errors of open() contain the file name.
         # open() also opens pipes. pyarrow can read an open pipe, but cannot open a pipe by its path.
@@ -130,6 +133,9 @@ def _wrong_value(text: str) -> str | None:
 def _table_batches(source: Any) -> Iterator[pa.RecordBatch]:
     if not hasattr(source, "__arrow_c_stream__"):
         raise TypeError(f"source must be a path, or a table such as a pyarrow.Table, not {type(source).__name__}")
+    for name, dtype in zip(getattr(source, "columns", ()), getattr(source, "dtypes", ()), strict=False):
+        if str(dtype) == "Object":  # Polars would export the addresses of the objects.
+            raise RowsError(f"the column {name!r} contains Python objects; cast it to text or bytes")
     reader = source if isinstance(source, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(source)
     for batch in reader:
         yield from _slices(batch)

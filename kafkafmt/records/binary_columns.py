@@ -12,6 +12,7 @@ from ..types import IntArray, LengthArray, Spans
 _OFFSET_TYPES = {"binary": np.int32, "string": np.int32, "large_binary": np.int64, "large_string": np.int64}
 _VIEW_TYPES = ("binary_view", "string_view")
 _MAX_LENGTH = 2**31 - 1
+_NOT_BYTES_LIKE = (np.generic, np.ma.MaskedArray)
 
 
 def arrow_array(column: Any, name: str) -> Any:
@@ -20,6 +21,8 @@ def arrow_array(column: Any, name: str) -> Any:
     Return None if `column` is neither an Arrow column nor a Polars column.
     """
     if hasattr(column, "to_arrow"):  # a Polars Series
+        if str(getattr(column, "dtype", "")) == "Object":  # Polars would export the addresses of the objects.
+            raise TypeError(f"{name} is a Polars Series of Python objects; pass a list")
         column = column.to_arrow()
     if hasattr(column, "combine_chunks") and hasattr(column, "chunks"):
         column = column.combine_chunks()
@@ -128,11 +131,11 @@ def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> S
 def _as_bytes(o: Any, name: str, row: int) -> bytes:
     """Return the bytes of a bytes-like object.
 
-    NumPy scalars other than `numpy.bytes_` raise an error, although they support the buffer
-    protocol.
+    NumPy scalars other than `numpy.bytes_`, and masked arrays, raise an error, although they support
+    the buffer protocol.
     """
     try:
-        view = None if isinstance(o, np.generic) and not isinstance(o, bytes) else memoryview(o)
+        view = None if isinstance(o, _NOT_BYTES_LIKE) and not isinstance(o, bytes) else memoryview(o)
     except TypeError:
         view = None
     if view is None or view.itemsize != 1:

@@ -86,7 +86,8 @@ def columns_of(
     ------
     TypeError
         A column or one of its values has an unsupported type, such as text, float, boolean, decimal
-        or duration, or a column is a NumPy masked array.
+        or duration, or a column is a NumPy masked array, a set, a table, or a Polars Series of
+        Python objects.
     ValueError
         The columns differ in length, no column is given, or a value cannot be represented. Integers
         of more than 64 bits, times before 1970, null offsets and null structs among the headers
@@ -166,6 +167,10 @@ def taken_rows(columns: Columns, rows: np.ndarray) -> Columns:
 
 
 def _length(name: str, column: Any) -> int:
+    if isinstance(column, set | frozenset) or hasattr(
+        column, "columns"
+    ):  # Sets have no order, and tables several columns.
+        raise TypeError(f"{name} must be a column, such as a list or an array, not a {type(column).__name__}")
     scalar = isinstance(column, str | bytes | bytearray | memoryview | dict) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):
         raise TypeError(f"{name} must be a column, such as a list or an array, not {column!r}")

@@ -25,6 +25,8 @@ _ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
 _ARROW_TIME = re.compile(r"timestamp\[(s|ms|us|ns)[],]|date(32|64)\[(day|ms)]\Z")
 _NULL_TYPES = ("NoneType", "NAType", "NaTType")
 """Names of the types of None, pandas.NA and pandas.NaT."""
+_NOT_INTEGERS = (bool, np.timedelta64)
+"""Types that are not integers, although `bool` is a subclass of `int`, and `timedelta64` of `numpy.integer`."""
 
 
 def timestamp_column(column: Any, count: int) -> IntArray:
@@ -36,7 +38,7 @@ def timestamp_column(column: Any, count: int) -> IntArray:
         return _column(column, "timestamp", _null_is_none, times=True)
     if isinstance(column, np.datetime64):
         return np.repeat(_column(np.array([column]), "timestamp", _null_is_none, times=True), count)
-    if isinstance(column, bool | np.bool_) or not isinstance(column, int | np.integer):
+    if isinstance(column, _NOT_INTEGERS) or not isinstance(column, int | np.integer):
         raise TypeError(f"timestamp is {column!r}; it must be an integer or a column")
     return np.full(count, _fitting(int(column), "timestamp"), np.int64)
 
@@ -107,7 +109,9 @@ def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
     """Convert a list of Python and NumPy integers to int64. Booleans are rejected."""
     kinds = {type(n) for n in column}
     nulls = {kind for kind in kinds if kind.__name__ in _NULL_TYPES}
-    wrong = {kind for kind in kinds - nulls if issubclass(kind, bool) or not issubclass(kind, int | np.integer)}
+    wrong = {
+        kind for kind in kinds - nulls if issubclass(kind, _NOT_INTEGERS) or not issubclass(kind, int | np.integer)
+    }
     if wrong:
         row = next(i for i, n in enumerate(column) if type(n) in wrong)
         raise TypeError(f"{name}, row {row}: expected an integer or None, not {type(column[row]).__name__}")

@@ -101,6 +101,8 @@ WRONG_TIMES: dict[str, tuple[Any, type[Exception], str]] = {
     "text": (["5"], TypeError, "row 0: .* not str"),
     "text, NumPy": (np.array(["5"]), TypeError, "not the NumPy type <U1"),
     "timedelta": (np.array([5], "timedelta64[ms]"), TypeError, "timedelta64"),
+    "timedelta in a list": ([1, np.timedelta64(5, "ns")], TypeError, "row 1: .* not timedelta64"),
+    "timedelta among objects": (np.array([np.timedelta64(5, "ns")], object), TypeError, "row 0: .* not timedelta64"),
     "decimals": ([decimal.Decimal(5)], TypeError, "row 0: .* not Decimal"),
     "datetimes": ([datetime.datetime(2020, 1, 1)], TypeError, "row 0: .* not datetime"),
     "two dimensions": (np.zeros((2, 2), np.int64), TypeError, "2 dimensions"),
@@ -123,7 +125,9 @@ def test_timestamps_that_would_change_are_rejected(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "scalar", [1.9, 5.0, "5", b"5", True, np.bool_(True), np.float64(5), 1j, decimal.Decimal(5)], ids=repr
+    "scalar",
+    [1.9, 5.0, "5", b"5", True, np.bool_(True), np.float64(5), 1j, decimal.Decimal(5), np.timedelta64(5, "ns")],
+    ids=repr,
 )
 def test_scalar_timestamps_of_other_types_are_rejected(scalar: Any) -> None:
     with pytest.raises(TypeError, match="timestamp is"):
@@ -160,6 +164,7 @@ def test_null_offsets_are_rejected(column: Any) -> None:
         pa.array([1], pa.timestamp("ms")),
         [1.0],
         [True],
+        [np.timedelta64(1, "ns")],
         ["1"],
         pa.array([1.0]),
         pa.array([b"1"]),
@@ -318,6 +323,14 @@ WRONG_BINARY: dict[str, Any] = {
     "words in a list": [b"a", array.array("i", [1])],
     "NaN": [b"a", float("nan")],
     "lists": [b"a", [1]],
+    "masked arrays": [b"a", np.ma.MaskedArray(np.array([1, 2], np.uint8), mask=[True, False])],
+    "Python objects of Polars": pl.Series([object(), None]),
+    "a set": {b"a", b"b"},
+    "a frozen set": frozenset([b"a", b"b"]),
+    "a pandas DataFrame": pd.DataFrame({"a": [b"a"]}),
+    "a Polars DataFrame": pl.DataFrame({"a": [b"a"]}),
+    "an Arrow table": pa.table({"a": [b"a"]}),
+    "an Arrow record batch": pa.record_batch({"a": [b"a"]}),
     "Arrow's integers": pa.array([5]),
     "Arrow's floats": pa.array([1.0]),
     "Arrow's bools": pa.array([True]),
@@ -341,6 +354,18 @@ def test_partitioner_rejects_the_same_columns() -> None:
         with pytest.raises(TypeError, match="keys"):
             Partitioner(3).column(column)
     assert Partitioner(3).column([b"a", None]).tolist()[0] == Partitioner(3).partition(b"a")
+
+
+def test_partitioner_rejects_python_objects_of_polars() -> None:
+    with pytest.raises(TypeError, match="keys is a Polars Series of Python objects"):
+        Partitioner(3).column(pl.Series([object()]))
+
+
+def test_tables_are_rejected_as_timestamps_and_offsets() -> None:
+    for table in (pd.DataFrame({"a": [1]}), pl.DataFrame({"a": [1]}), pa.table({"a": [1]}), {1}):
+        for name in ("timestamp", "offset"):
+            with pytest.raises(TypeError, match=f"{name} must be a column"):
+                columns_of(**{name: table})
 
 
 def test_columns_of_a_scalar_array_are_rejected() -> None:
