@@ -1,7 +1,7 @@
 """Interpret user input as local paths or URLs.
 
-The Python API, the command and Spark convert every input path with `input_path`, and every output
-path with `local_path`.
+The Python API, the command and Spark convert every path of a log with `input_path`, every output path
+with `output_path`, and the path of every other file with `local_path`.
 """
 
 from __future__ import annotations
@@ -83,6 +83,21 @@ def _path_of_url(url: str) -> str:
     if not rest.startswith("/") or literal == "/" or "\0" in decoded:
         raise ValueError(f"{url} is not a URL of a local file; an example is file:///var/lib/kafka/data")
     return literal if os.path.lexists(literal) and not os.path.lexists(decoded) else decoded
+
+
+def output_path(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute local path for an output path that a user has given.
+
+    Raise FileNotFoundError if the path is empty, and ValueError if it is not local (see
+    `local_path`).
+    """
+    _refuse_empty(os.fspath(path))
+    return Path(os.path.abspath(local_path(path)))
+
+
+def _refuse_empty(text: str) -> None:
+    if not text:  # For an empty path, abspath() would return the working directory.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
 
 
 class UrlError(ValueError):
@@ -229,8 +244,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     if isinstance(path, UrlPath):
         return path
     text = os.fspath(path)
-    if not text:  # For an empty path, abspath() would return the working directory.
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
+    _refuse_empty(text)
     if is_url(text):
         return UrlPath(text)
     scheme = _scheme(text)

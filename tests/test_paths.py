@@ -6,9 +6,11 @@ import os
 import pickle
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from building import batch, record
 from command import inside
@@ -253,3 +255,59 @@ def test_command_reads_a_directory_named_like_a_scheme(log: Path, tmp_path: Path
     assert inside("cat", "s3:/bucket").returncode == 2
     assert inside("salvage", "a log", "--output", "./gs:/x").returncode == 0
     assert (tmp_path / "gs:" / "x" / "t-0").is_dir()
+
+
+OUTPUTS: dict[str, Callable[[Path, Any], Any]] = {
+    "salvage": lambda log, path: kafkafmt.salvage(log, path),
+    "rewrite": lambda log, path: kafkafmt.rewrite(log, path),
+    "make": lambda log, path: kafkafmt.make(pa.table({"value": ["v"]}), path, topic="t"),
+    "export": lambda log, path: kafkafmt.export(log, path, engine="local"),
+    "LogDirectory": lambda log, path: kafkafmt.LogDirectory(path),
+    "restore": lambda log, path: kafkafmt.restore(log, into=path),
+    "plot": lambda log, path: kafkafmt.stats(log).plot(path),
+}
+
+
+@pytest.mark.parametrize("path", ["dbfs:/x.svg", "C:\\x.svg", "file://host/x.svg", "file:x.svg", Path("s3://b/x.svg")])
+@pytest.mark.parametrize("call", OUTPUTS.values(), ids=OUTPUTS)
+def test_library_rejects_the_url_of_an_output(
+    log: Path, tmp_path: Path, call: Callable[[Path, Any], Any], path: str | Path
+) -> None:
+    with pytest.raises(ValueError, match=r"local|two slashes") as caught:
+        call(log, path)
+    assert "\n" not in str(caught.value)
+    assert nothing_made(tmp_path)
+
+
+@pytest.mark.parametrize("call", OUTPUTS.values(), ids=OUTPUTS)
+def test_library_rejects_an_empty_output_path(log: Path, tmp_path: Path, call: Callable[[Path, Any], Any]) -> None:
+    with pytest.raises(FileNotFoundError):
+        call(log, "")
+    assert nothing_made(tmp_path)
+
+
+def test_library_writes_to_file_urls(log: Path, tmp_path: Path) -> None:
+    for name, call in OUTPUTS.items():
+        if name not in ("LogDirectory", "restore"):
+            call(log, f"{tmp_path.as_uri()}/new%20{name}.svg")
+            assert (tmp_path / f"new {name}.svg").exists()
+    assert not (tmp_path / "file:").exists()
+
+
+def test_make_reads_file_urls_and_rejects_other_urls(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "a b.json").write_text('{"value": "v"}\n')
+    assert kafkafmt.make(f"{tmp_path.as_uri()}/a%20b.json", "made", topic="t").partitions[0].records == 1
+    for path in ("s3://bucket/rows.json", "s3://bucket/rows", "C:\\rows.csv"):
+        with pytest.raises(ValueError, match="only local files can be used"):
+            kafkafmt.make(path, "other", topic="t")
+        done = inside("make", "--from", path, "-t", "t", "-O", "other")
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert not (tmp_path / "other").exists()
+
+
+def test_serve_rejects_the_url_of_a_file(log: Path) -> None:
+    url = "s3://bucket/x"
+    files: list[dict[str, Any]] = [{"users": url}, {"groups_file": url}, {"tls_cert": url}, {"tls_key": url}]
+    for options in files:
+        with pytest.raises(ValueError, match="only local files can be used"):
+            kafkafmt.serve(log, **options)

@@ -20,6 +20,7 @@ from .output import show, show_table, tell, with_option_names
     "source",
     required=True,
     metavar="FILE",
+    type=LocalPath(),
     help="Parquet file, CSV file, or file with JSON lines. If FILE is -, read stdin; its default format is JSON lines.",
 )
 @click.option(

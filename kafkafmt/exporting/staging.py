@@ -39,7 +39,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..log.auditing.salvage_output import OutputPlaceError
-from ..paths import Location, is_device_or_pipe, local_path
+from ..paths import Location, is_device_or_pipe, output_path
 from .errors import OutputExistsError, ResumeError
 from .output import PATHS, AttemptFiles, Output, WrittenFile
 
@@ -80,7 +80,7 @@ class Staging(Output):
     """
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False, resume: bool = False) -> None:
-        self.output: Path = Path(os.path.realpath(local_path(output)))
+        self.output: Path = Path(os.path.realpath(output_path(output)))
         self.target: Location = self.output
         self.overwrite: bool = overwrite
         self.resume: bool = resume

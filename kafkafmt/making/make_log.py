@@ -24,7 +24,7 @@ from ..log.auditing.salvage_output import Output, OutputPlaceError
 from ..log.format.names import MAX_PARTITION, is_topic_name
 from ..log.writing.mounting import strays
 from ..notebook import html_table
-from ..paths import local_path
+from ..paths import output_path
 from ..records import BatchBuilder
 from ..records.build import DEFAULT_BATCH_BYTES
 from ..times import now_millis
@@ -185,7 +185,7 @@ def make(
     append_time = now_millis() if one_of("timestamp_type", timestamp_type, TIMESTAMP_TYPES) == "LogAppendTime" else None
     from .table_files import read_rows
 
-    target = Path(os.path.abspath(local_path(output)))
+    target = output_path(output)
     if target.exists() and not target.is_dir():
         raise OutputPlaceError(os.fspath(output), "exists and is not a directory")
     messages: list[str] = []

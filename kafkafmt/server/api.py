@@ -9,6 +9,7 @@ from pathlib import Path
 from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
 from ..log.reading.record_selection import Time, offset_bound
+from ..paths import local_path
 from ..view import Log
 from .service import Server
 from .settings import DEFAULT_HOST, ServerLimits, ServerSettings
@@ -142,11 +143,11 @@ def serve(
         host=host,
         port=port,
         advertise=advertise,
-        tls_cert=None if tls_cert is None else Path(tls_cert),
-        tls_key=None if tls_key is None else Path(tls_key),
+        tls_cert=None if tls_cert is None else Path(local_path(tls_cert)),
+        tls_key=None if tls_key is None else Path(local_path(tls_key)),
         insecure=bool(insecure),
-        users=None if users is None else Path(users),
-        groups_file=None if groups_file is None else Path(groups_file),
+        users=None if users is None else Path(local_path(users)),
+        groups_file=None if groups_file is None else Path(local_path(groups_file)),
         limits=limits or ServerLimits(),
         on_message=on_message or (lambda _: None),
     )

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...errors import StructureError
-from ...paths import Location, UrlPath, full_disk_named
+from ...paths import Location, UrlPath, full_disk_named, output_path
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -59,10 +59,11 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
     """Return the absolute path of the output. Raise `OutputPlaceError` if this path is not allowed.
 
     The output must not be inside a partition directory of the source. If the caller passed a log
-    directory, the output must not be inside this log directory either.
+    directory, the output must not be inside this log directory either. Raise ValueError if the path
+    is not local.
     """
     given = os.fspath(output)
-    target = Path(os.path.abspath(given))
+    target = output_path(given)
     real = Path(os.path.realpath(target))
     for source in sources:
         if isinstance(source.path, UrlPath):

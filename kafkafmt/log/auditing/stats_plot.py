@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...paths import output_path
 from ...text import plain
 from ..format import local_files
 
@@ -54,12 +55,12 @@ def check_plot_path(path: str | os.PathLike[str]) -> Path:
     Raise ValueError if the suffix of `path` is not one of `SUFFIXES`. Raise ImportError if the
     package for this suffix is missing. Raise FileNotFoundError if the directory does not exist.
     """
-    found = Path(path)
+    found = output_path(path)
     if found.suffix.lower() not in SUFFIXES:
         raise ValueError(
             f"the name of a chart must end with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, not {str(found)!r}"
         )
-    if not found.absolute().parent.exists():
+    if not found.parent.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(found.parent))
     if found.suffix.lower() == ".html":
         import plotly.graph_objects  # noqa: F401

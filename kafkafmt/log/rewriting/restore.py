@@ -16,7 +16,7 @@ from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import StructureError
 from ...notebook import html_table
-from ...paths import full_disk_named, is_device_or_pipe, local_path
+from ...paths import full_disk_named, is_device_or_pipe, local_path, output_path
 from ...text import counted
 from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, globs_of, paths_of
 from ..auditing.salvage_source import Bounds
@@ -211,7 +211,7 @@ def restore(
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     time = None if until_time is None else arguments.millis("until_time", until_time)
-    given, place = paths_of(paths), Path(os.path.abspath(local_path(into)))
+    given, place = paths_of(paths), output_path(into)
     run, bounds = Run(progress, on_message), Bounds(given)
     run.threads(threads)
     refuse_missing(place)

@@ -21,7 +21,7 @@ from typing import NoReturn, Unpack
 
 from ...arguments import integer
 from ...errors import StructureError
-from ...paths import local_path
+from ...paths import output_path
 from ...text import counted
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
@@ -127,7 +127,7 @@ class LogDirectory:
     """
 
     def __init__(self, path: str | os.PathLike[str], **settings: Unpack[LogSettingsOptions]) -> None:
-        self.path: Path = Path(os.path.abspath(local_path(path)))
+        self.path: Path = output_path(path)
         self.settings = settings
         LogSettings(**settings)
         if (self.path / INCOMPLETE).exists():
