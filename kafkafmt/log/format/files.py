@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 
 from ...paths import Location, UrlPath
+from .names import base_offset_of
 from .stores import store_of
 
 
@@ -141,6 +142,9 @@ def list_links(path: Path) -> list[str]:
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
     """Return a directory's subdirectory names, its file names, and a dict that maps file names to sizes in bytes.
 
+    The file names include broken links, pipes, devices and sockets, and directories that are named
+    like a segment. They cannot be read, but omitting a segment would be a silent loss of records.
+
     For a local directory, the dict is empty, because each size would require a system call.
     """
     if isinstance(path, UrlPath):
@@ -152,16 +156,15 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 names.append(entry.name)
-            elif entry.is_dir(follow_symlinks=False):
+            # A circular link is treated as broken, because is_dir() would raise an error for it.
+            elif entry.is_dir(follow_symlinks=False) or (
+                entry.is_symlink() and os.path.exists(entry.path) and entry.is_dir()
+            ):
                 directories.append(entry.name)
-            elif entry.is_symlink():
-                # A circular link is treated as broken, because is_dir() would raise an error for it.
-                if not os.path.exists(entry.path):
+                if base_offset_of(entry.name) is not None:
                     names.append(entry.name)
-                elif entry.is_dir():
-                    directories.append(entry.name)
-                elif entry.is_file():
-                    names.append(entry.name)
+            else:
+                names.append(entry.name)
     return sorted(directories), sorted(names), {}
 
 
