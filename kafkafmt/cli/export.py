@@ -45,7 +45,7 @@ from .options import (
     reading_options,
     selection_options,
 )
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, may_be_lost, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, keep_exit_code, may_be_lost, tell
 
 if TYPE_CHECKING:
     from ..exporting.report import ExportReport
@@ -207,13 +207,13 @@ def export(
             tell("interrupted: nothing was exported")
             return EXIT_INTERRUPTED
         raise
-    if output_format == "json":
-        click.echo(encode_json(report.to_dict()))
-    else:
-        show(report)
-    if report.unreadable:
-        return EXIT_UNREADABLE
-    return 0 if report.ok and not choice.damaged else EXIT_DAMAGE
+    code = EXIT_UNREADABLE if report.unreadable else 0 if report.ok and not choice.damaged else EXIT_DAMAGE
+    with keep_exit_code(code):
+        if output_format == "json":
+            click.echo(encode_json(report.to_dict()))
+        else:
+            show(report)
+    return code
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -287,7 +287,11 @@ def show(report: ExportReport) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # The method of the base class exits with code 1, which means damage.
+
+    console = Output()
     written, seconds = report.written, report.seconds
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=len(report.partitions) > 1)
     lost = f"{report.quarantined.spans:,}"

@@ -16,7 +16,7 @@ from ..log.reading.selection import like
 from ..text import encode_json
 from .choosing import NotThereError, find, read_all_groups
 from .options import TIME_FORMS, Time, format_option, paths_argument, replicas_option
-from .output import moment, show_table, tell
+from .output import keep_exit_code, moment, show_table, tell
 
 UNKNOWN = "-"
 """Text for an unknown number, as in the output of `kafka-consumer-groups`."""
@@ -70,12 +70,13 @@ def groups(
     if names:
         _keep(state, names)
     report = report_groups(state, found.partitions, Run(on_message=tell), at, damaged)
-    if output_format == "json":
-        click.echo(encode_json(report.to_dict()))
-    elif members:
-        _show_groups(report.groups)
-    else:
-        _show_offsets(report)
+    with keep_exit_code(report.exit_code):
+        if output_format == "json":
+            click.echo(encode_json(report.to_dict()))
+        elif members:
+            _show_groups(report.groups)
+        else:
+            _show_offsets(report)
     return report.exit_code
 
 

@@ -21,7 +21,7 @@ from ..paths import FULL_DISK, UrlError
 from ..text import plain
 from .choosing import MissingError, NotThereError
 from .completion import VARIABLE, complete
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, ClosedPipeError, tell
 
 COMMANDS = {
     "ls": "List partitions with offsets, records, sizes and times.",
@@ -149,6 +149,7 @@ def run() -> NoReturn:
     If the command fails, print the error as one line on stderr. The exit code indicates the kind of
     error.
     """
+    code: int | None = 0
     try:
         _prepare_streams()
         if request := os.environ.get(VARIABLE):
@@ -191,9 +192,9 @@ def run() -> NoReturn:
             raise
         tell(f"this command needs the package {error.name}: {install_line(extra)}")
         code = EXIT_UNREADABLE
-    except BrokenPipeError:
+    except BrokenPipeError as error:
         _discard_output()
-        code = 0
+        code = error.exit_code if isinstance(error, ClosedPipeError) else code
     except OSError as error:
         # An error about a full disk contains the path of the file, unless the file is stdout.
         unnamed = error.filename is None and error.errno in FULL_DISK

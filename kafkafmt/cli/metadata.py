@@ -16,7 +16,7 @@ from ..text import encode_json
 from ..times import parse_time
 from .choosing import NotThereError
 from .options import TIME_FORMS, Decorator, InputPath, ParamType, format_option, limit_batch_option
-from .output import raw_in_a_pipe, show, show_table, tell
+from .output import keep_exit_code, raw_in_a_pipe, show, show_table, tell
 
 Moment = tuple[int | None, int | None]
 """Type of the value of --at: a pair of an offset and a time in milliseconds. At least one of the two is None."""
@@ -119,16 +119,17 @@ def metadata(
     if form is not None and (view is not None or output_format == "json"):
         raise click.UsageError("--as cannot be combined with VIEW or --format json")
     state = _read(path, moment, max_batch_bytes)
-    if form == "commands":
-        click.echo("\n".join(map(raw_in_a_pipe, metadata_commands(state).split("\n"))), nl=False)
-    elif output_format == "json":
-        click.echo(encode_json(state.to_dict(view)))
-    elif view is not None:
-        _show_table(state, view)
-        if not state.view(view):
-            tell(f"the table {view} is empty")
-    else:
-        _show_all(state)
+    with keep_exit_code(state.exit_code):
+        if form == "commands":
+            click.echo("\n".join(map(raw_in_a_pipe, metadata_commands(state).split("\n"))), nl=False)
+        elif output_format == "json":
+            click.echo(encode_json(state.to_dict(view)))
+        elif view is not None:
+            _show_table(state, view)
+            if not state.view(view):
+                tell(f"the table {view} is empty")
+        else:
+            _show_all(state)
     return state.exit_code
 
 
@@ -178,11 +179,12 @@ def diff(first: str, second: str, views: tuple[str, ...], max_batch_bytes: int, 
     """
     states = [_read(path, (None, None), max_batch_bytes) for path in (first, second)]
     found = metadata_diff(*states, views=views or None)
-    if output_format == "json":
-        click.echo(encode_json(found.to_dict()))
-    else:
-        for difference in found.differences:
-            show(difference_text(difference))
-        if found.equal:
-            tell("no difference")
+    with keep_exit_code(max(found.exit_code, *(state.exit_code for state in states))):
+        if output_format == "json":
+            click.echo(encode_json(found.to_dict()))
+        else:
+            for difference in found.differences:
+                show(difference_text(difference))
+            if found.equal:
+                tell("no difference")
     return max(found.exit_code, *(state.exit_code for state in states))

@@ -30,6 +30,32 @@ BYTES: dict[str, Callable[[bytes], str]] = {
 """Functions that format keys and values as text. The dict keys are the values of the option `--bytes`."""
 
 
+class ClosedPipeError(BrokenPipeError):
+    """Raised if the program that reads stdout closed the pipe while a command printed its report.
+
+    Attributes
+    ----------
+    exit_code : int
+        Exit code that the report determines.
+    """
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__()
+        self.exit_code = exit_code
+
+
+@contextmanager
+def keep_exit_code(exit_code: int) -> Iterator[None]:
+    """Keep the exit code of a report, also if the program that reads stdout closes the pipe.
+
+    Without this, ``kafkafmt verify … | head`` would hide damage from ``set -o pipefail``.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise ClosedPipeError(exit_code) from None
+
+
 def _wrapped(line: str, terminal: bool, indent: int) -> str:
     """Escape control characters in a line. For output on a terminal, also wrap the line between words."""
     text = plain(line)

@@ -14,7 +14,7 @@ from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
 from .new_directory import new_directory
 from .options import TIME_FORMS, Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, progress_bar, say_lines, show, show_table, tell
+from .output import EXIT_DAMAGE, keep_exit_code, progress_bar, say_lines, show, show_table, tell
 
 
 @click.command(
@@ -122,10 +122,11 @@ def rewrite(
         raise click.UsageError(str(error)) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    if output_format == "json":
-        click.echo(encode_json(report.to_dict()))
-    else:
-        _show(report)
+    with keep_exit_code(report.exit_code):
+        if output_format == "json":
+            click.echo(encode_json(report.to_dict()))
+        else:
+            _show(report)
     return report.exit_code
 
 

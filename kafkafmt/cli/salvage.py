@@ -12,7 +12,7 @@ from ..text import counted, encode_json, offset_range
 from .choosing import not_there, tell_nothing_to_read
 from .new_directory import new_directory
 from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument
-from .output import progress_bar, say, show, tell
+from .output import keep_exit_code, progress_bar, say, show, tell
 from .verify import show_lost, show_spans
 
 
@@ -94,10 +94,11 @@ def salvage(
         raise not_there(error) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    if output_format == "json":
-        click.echo(encode_json(report.to_dict()))
-    else:
-        _show(report, stop_at_first)
+    with keep_exit_code(report.exit_code):
+        if output_format == "json":
+            click.echo(encode_json(report.to_dict()))
+        else:
+            _show(report, stop_at_first)
     return report.exit_code
 
 

@@ -13,7 +13,7 @@ from ..log.reading.choice import PartitionNotFoundError
 from ..text import counted, encode_json, quantity
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
-from .output import NOTHING_MISSING, may_be_lost, progress_bar, say, say_lines, show, tell
+from .output import NOTHING_MISSING, keep_exit_code, may_be_lost, progress_bar, say, say_lines, show, tell
 
 SPANS_SHOWN = 10
 """The summary lists at most this number of lost offset ranges per partition."""
@@ -69,10 +69,11 @@ def verify(
         raise not_there(error) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    if output_format == "json":
-        click.echo(encode_json(report.to_dict()))
-    else:
-        _show(report, shallow, paths)
+    with keep_exit_code(report.exit_code):
+        if output_format == "json":
+            click.echo(encode_json(report.to_dict()))
+        else:
+            _show(report, shallow, paths)
     return report.exit_code
 
 

@@ -33,8 +33,12 @@ def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath
             raise OutputPlaceError(str(output), f"is inside {path}, which is an input; choose another directory")
         if path.is_relative_to(output):
             raise OutputPlaceError(str(output), f"contains {path}, which is an input; choose another directory")
-    for path, name in ((Path.cwd(), "current"), (Path.home(), "home")):
-        if path.resolve().is_relative_to(output):
+    for directory, name in ((Path.cwd, "current"), (Path.home, "home")):
+        try:
+            path = directory().resolve()
+        except (OSError, RuntimeError):  # The current directory was deleted, or the user has no home directory.
+            continue
+        if path.is_relative_to(output):
             raise OutputPlaceError(str(output), f"contains the {name} directory; choose another directory")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,57 @@ def test_ls_selects_partitions_of_all_states(tmp_path: Path) -> None:
     assert states() == ["live", "delete", "stray"]
     assert states("-t", "t") == ["live", "delete"]
     assert states("-p", "0") == ["live", "stray"]
+
+
+@pytest.mark.parametrize("output_format", ["text", "json"])
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["verify", "log"], 1),
+        (["ls", "log"], 1),
+        (["stats", "log"], 1),
+        (["diff", "log", "log/t-1", "-p", "1"], 0),
+        (["salvage", "log", "-O", "out"], 1),
+        (["rewrite", "log", "-p", "1", "-O", "out"], 0),
+        (["export", "log", "--engine", "local", "-O", "out"], 1),
+        (["export", "log", "-p", "1", "--engine", "local", "-O", "out"], 0),
+    ],
+)
+def test_exit_code_does_not_change_if_the_pipe_is_closed(
+    tmp_path: Path, command: list[str], expected: int, output_format: str
+) -> None:
+    for partition, rest in ((0, b"damage"), (1, b"")):
+        folder = tmp_path / "log" / f"t-{partition}"
+        folder.mkdir(parents=True)
+        (folder / f"{0:020}.log").write_bytes(simple_batch([b"v"]) + rest * 20)
+    for closed in (False, True):
+        read, write = os.pipe()
+        if closed:
+            os.close(read)
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkafmt", *command, "--format", output_format],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            check=False,
+        )
+        os.close(write)
+        if not closed:
+            os.close(read)
+        assert done.returncode == expected, done.stderr
+        assert b"Traceback" not in done.stderr
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+
+
+def test_export_does_not_need_a_current_directory_or_a_home(tmp_path: Path) -> None:
+    log, gone = make(tmp_path, "t-0"), tmp_path / "gone"
+    gone.mkdir()
+    code = (
+        f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); os.environ.pop('HOME', None); import pwd\n"
+        "def missing(uid): raise KeyError(uid)\n"
+        "pwd.getpwuid = missing; import kafkafmt\n"
+        f"print(kafkafmt.export({str(log)!r}, {str(tmp_path / 'out')!r}, engine='local').ok)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout == "True\n", done.stderr
