@@ -162,11 +162,17 @@ class Correlation:
             self._waiting[correlation_id].append(expected)
 
     def forget(self, correlation_id: int) -> None:
-        """Remove the most recently added request with this correlation id, for example because it has no response."""
+        """Remove the most recently added request with this correlation id, for example because it has no response.
+
+        If no request has this correlation id, do nothing. For example, another thread may have read
+        the response.
+        """
         with self._lock:
-            self._waiting[correlation_id].pop()
-            if not self._waiting[correlation_id]:
-                del self._waiting[correlation_id]
+            waiting = self._waiting.get(correlation_id)
+            if waiting:
+                waiting.pop()
+            if not waiting:
+                self._waiting.pop(correlation_id, None)
 
     def take(self, correlation_id: int) -> tuple[int, int] | None:
         """Remove the request with this correlation id, and return its API key and version.

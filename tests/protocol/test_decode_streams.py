@@ -56,3 +56,13 @@ def test_stream_that_ends_inside_a_frame_ends_with_an_error() -> None:
     assert first.error is None
     assert (last.position, last.size) == (len(request(1)), 9)
     assert last.error == "the stream ends inside a frame, after 9 bytes of the frame"
+
+
+def test_forgetting_an_unknown_request_does_nothing() -> None:
+    waiting = protocol.Correlation()
+    waiting.forget(5)
+    waiting.expect(5, "ApiVersions", 3)
+    assert waiting.take(5) == (18, 3)
+    waiting.forget(5)
+    assert len(waiting) == 0
+    assert waiting.take(5) is None
