@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from ..errors import StructureError
 from ..internal_topics.decode import coordinator_texts, metadata_text
 from ..log.auditing.dump import BOOTSTRAP, METADATA_SNAPSHOT, DumpedFile
 from ..log.auditing.dump import dump as dump_files
@@ -164,10 +165,16 @@ def dump(
                 elif row["type"] == "gap":
                     gaps.append(f"  {row['after']} is followed by {row['offset']}")
                 sys.stdout.write(show(row))
-        except ReadError as error:
-            if [str(file.path)] == given:
-                raise error.cause from None
-            skip(error.cause)
+        except (ReadError, StructureError) as error:
+            cause = error.cause if isinstance(error, ReadError) else error.__cause__
+            if not isinstance(cause, OSError):
+                sys.stdout.flush()
+                tell(f"{file.path}: {error}")
+                damaged = True
+            elif [str(file.path)] == given:
+                raise cause from None
+            else:
+                skip(cause)
         if gaps and output_format == "text":
             sys.stdout.flush()
             click.echo("\n".join([plain(f"Non-consecutive offsets in {file.path}"), *gaps]), err=True)

@@ -293,3 +293,21 @@ def test_salvage_continues_without_an_unreadable_file_of_the_metadata_log(
     assert f"{broken[0]}: not copied: Input/output error" in done.stderr
     for path in broken:
         assert not (tmp_path / "out" / metadata.name / path.name).exists()
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.ESTALE])
+def test_dump_continues_after_an_unreadable_index(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, code: int
+) -> None:
+    expected = inside("dump", "--files", folder).stdout
+    broken = sorted((folder / BROKEN).glob(f"*{suffix}"))[0]
+    monkeypatch.setattr(os, "open", failing(os.open, broken, code))
+    done = inside("dump", "--files", folder)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+    assert done.stderr == f"kafkafmt: skipped: {broken}: {os.strerror(code)}\n"
+    titles = [line for line in expected.splitlines() if line.startswith("Dumping ")]
+    assert [line for line in done.stdout.splitlines() if line.startswith("Dumping ")] == titles
+    assert len(titles) > 2
+    alone = inside("dump", "--files", broken)
+    assert (alone.returncode, alone.stderr) == (3, f"kafkafmt: {broken}: {os.strerror(code)}\n")
