@@ -889,6 +889,39 @@ def offsets_around(
         An argument is wrong.
     """
 
+def describe_damage(
+    spans: IntArray,
+    count: int,
+    firsts: IntArray,
+    lasts: IntArray,
+    lengths: IntArray,
+    whole: npt.NDArray[np.bool_],
+    misplaced: npt.NDArray[np.bool_],
+) -> None:
+    """Compute the length of damaged byte ranges, and whether they are exactly one batch or out of place.
+
+    Parameters
+    ----------
+    spans : int64 array of shape (8, m)
+        The damaged byte ranges. Each column contains the fields that `scan_damaged` writes to one row.
+    count : int
+        The number n of columns that are used.
+    firsts, lasts : int64 arrays of n items
+        First and last offset that may be missing because of the damage.
+    lengths : int64 array of n items
+        Receives the length of each byte range.
+    whole : array of bool, n items
+        Receives whether each byte range is known to be exactly one batch.
+    misplaced : array of bool, n items
+        Receives whether each byte range consists of valid batches that can have overwritten other batches:
+        copies, and batches whose number of offsets is not the number of missing offsets.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
 def spans_outside(holes: IntArray, spans: IntArray, found: IntArray) -> int:
     """Store the parts of the byte ranges `spans` that are outside the byte ranges `holes`. Return the number of parts.
 
@@ -983,61 +1016,6 @@ def index_batches(
         An argument is wrong.
     """
 
-def match_index_entries(
-    table: BatchTable,
-    position: int,
-    expected: int,
-    largest: int,
-    offsets: IntArray,
-    positions: IntArray,
-    matches: IntArray,
-    time_offsets: IntArray,
-    time_matches: IntArray,
-) -> tuple[int, int]:
-    """Find the batches to which the entries of an offset index and of a time index refer.
-
-    Only the columns of entries that refer to one of the batches are written.
-
-    Parameters
-    ----------
-    table : array of BATCH_DTYPE
-        Batches in the order of their offsets. A batch can be out of place in the file.
-    position : int
-        Position of the buffer in the file. The positions in `table` are relative to the buffer.
-    expected : int
-        Lowest offset that the first batch can have.
-    largest : int
-        Largest timestamp of all batches before the table.
-    offsets, positions : int64 arrays of n items
-        The entries of the offset index, in ascending order.
-    matches : int64 array of shape (3, n)
-        For each entry of the offset index:
-
-        - the lowest offset that the batch at the position of the entry can have
-        - the last offset of the batch at the position of the entry
-        - the position of the batch whose last offset is the offset of the entry
-    time_offsets : int64 array of m items
-        The offsets of the entries of the time index, in ascending order.
-    time_matches : int64 array of shape (3, m)
-        For each entry of the time index:
-
-        - the maximum timestamp of the batch that contains the offset of the entry
-        - the largest timestamp of all batches up to this batch
-        - 1 if this batch has magic 0. Otherwise, the item is not written.
-
-    Returns
-    -------
-    expected : int
-        The offset after the last batch, or 2**63 - 1 if this offset is larger.
-    largest : int
-        The largest timestamp of all batches up to the last one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        An argument is wrong.
-    """
-
 def read_index_entries(data: Buffer, entry_size: int, base_offset: int, entries: IntArray) -> int:
     """Parse all entries of an index file, and return the number of valid entries at its start.
 
@@ -1063,47 +1041,104 @@ def read_index_entries(data: Buffer, entry_size: int, base_offset: int, entries:
         An argument is wrong.
     """
 
-def index_entries_agree(
-    offsets: IntArray,
-    positions: IntArray,
-    matches: IntArray,
-    times: IntArray,
-    time_offsets: IntArray,
-    time_matches: IntArray,
-    end: int,
-    firsts: IntArray,
-    lasts: IntArray,
-    starts: IntArray,
-    lengths: IntArray,
-) -> bool:
-    """Return whether each index entry has its usual form or refers to damaged data.
-
-    In the usual form, an entry of the offset index contains the last offset of a batch and the
-    position of this batch. An entry of the time index contains the maximum timestamp of a batch, and
-    no earlier batch has a larger timestamp. Entries of another form can still be valid. If there are
-    more than 32 damaged byte ranges, the result is False if an entry refers to damaged data.
+class IndexMatches:
+    """The valid entries of an offset index and of a time index, and the batches to which they refer.
 
     Parameters
     ----------
-    offsets, positions : int64 arrays of n items
-        The entries of the offset index.
-    matches : int64 array of shape (3, n)
-        The batches to which these entries refer, from `match_index_entries`.
-    times, time_offsets : int64 arrays of m items
-        The entries of the time index.
-    time_matches : int64 array of shape (3, m)
-        The batches to which these entries refer, from `match_index_entries`.
-    end : int
-        Offset after the last offset of the segment.
-    firsts, lasts, starts, lengths : int64 arrays of k items
-        For each damaged byte range: the first and the last offset that may be missing, the position
-        in the file, and the length.
+    offset_data, time_data : bytes-like
+        Content of the offset index and of the time index. Only the valid entries at the start of each
+        file are used (see `read_index_entries`).
+    base_offset : int
+        Base offset of the segment.
 
     Raises
     ------
     TypeError, ValueError
         An argument is wrong.
     """
+
+    def __init__(self, offset_data: Buffer, time_data: Buffer, base_offset: int) -> None: ...
+    @property
+    def offset_entries(self) -> int:
+        """Number of valid entries of the offset index."""
+
+    @property
+    def time_entries(self) -> int:
+        """Number of valid entries of the time index."""
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch, or 2**63 - 1 if this offset is larger. Without batches, the base offset."""
+
+    def begin(self) -> None:
+        """Remove all batches, so that `add` can start again with the first batch of the segment."""
+
+    def add(self, table: BatchTable, position: int) -> None:
+        """Add the next batches of the segment.
+
+        Parameters
+        ----------
+        table : array of BATCH_DTYPE
+            Batches in the order of their offsets. A batch can be out of place in the file.
+        position : int
+            Position of the buffer in the file. The positions in `table` are relative to the buffer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An argument is wrong.
+        """
+
+    def agree(self, end: int, firsts: IntArray, lasts: IntArray, starts: IntArray, lengths: IntArray) -> bool:
+        """Return whether each index entry has its usual form or refers to damaged data.
+
+        In the usual form, an entry of the offset index contains the last offset of a batch and the
+        position of this batch. An entry of the time index contains the maximum timestamp of a batch, and
+        no earlier batch has a larger timestamp. Entries of another form can still be valid. If there are
+        more than 32 damaged byte ranges, the result is False if an entry refers to damaged data.
+
+        Parameters
+        ----------
+        end : int
+            Offset after the last offset of the segment.
+        firsts, lasts, starts, lengths : int64 arrays of k items
+            For each damaged byte range: the first and the last offset that may be missing, the position
+            in the file, and the length.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An argument is wrong.
+        """
+
+    def copy_to(self, offsets: IntArray, times: IntArray) -> None:
+        """Copy the entries, and the batches to which they refer.
+
+        Parameters
+        ----------
+        offsets : int64 array of shape (5, offset_entries)
+            For each entry of the offset index:
+
+            - the offset and the position in the entry
+            - the lowest offset that the batch at the position of the entry can have, or 2**63 - 1 if there
+              is no such batch
+            - the last offset of the batch at the position of the entry, or -1
+            - the position of the batch whose last offset is the offset of the entry, or -1
+        times : int64 array of shape (5, time_entries)
+            For each entry of the time index:
+
+            - the timestamp and the offset in the entry
+            - the maximum timestamp of the batch that contains the offset of the entry, or -2 if there is no
+              such batch
+            - the largest timestamp of all batches up to this batch, or -2
+            - 1 if this batch has magic 0, otherwise 0
+
+        Raises
+        ------
+        TypeError, ValueError
+            An argument is wrong.
+        """
 
 def heaviest_chain(
     first: IntArray,

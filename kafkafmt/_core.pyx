@@ -30,7 +30,7 @@ include "_corelib/expected.pxi"   # expected_after: the lowest offset that the n
 include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged byte ranges of a buffer
 include "_corelib/runs.pxi"       # summarize_batches, combine_batches, offsets_around, …: many batch headers at once
 include "_corelib/transactions.pxi" # read_markers, end_transactions, walk_transactions, keep_committed
-include "_corelib/index.pxi"      # index_batches, read_index_entries, match_index_entries: the entries of indexes
+include "_corelib/index.pxi"      # index_batches, read_index_entries, IndexMatches: the entries of indexes
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns
 include "_corelib/records.pxi"    # decode_records, decode_plain_batches, message_offsets (legacy.pxi)

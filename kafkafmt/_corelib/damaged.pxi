@@ -7,8 +7,10 @@ cdef enum:
     LENGTH_PROBLEM = -2         # log/reading/parts.py defines the same values.
     MAGIC_PROBLEM = -3
     END_PROBLEM = -4
+    OFFSET_PROBLEM = -5
     WRAPPER_PROBLEM = -6
     DELTA_PROBLEM = -8
+    COPY_PROBLEM = -10
     INNER_COLUMNS = 4
     SPAN_COLUMNS = 8
     # Largest total size of batches with wrong CRCs. Above it, CRCs are derived from the CRCs of prefixes.

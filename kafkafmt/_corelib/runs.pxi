@@ -140,6 +140,28 @@ def offsets_around(run_at, firsts, lasts, lower, upper, at, found):
             out[2 * m + i] = following < n or bounded
 
 
+def describe_damage(spans, count, firsts, lasts, lengths, whole, misplaced):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = natural(count), room, i
+    cdef const int64_t* start = <const int64_t*>required(arrays.take(spans, 8 * n, 8, False))
+    room = arrays.size() // (8 * 8)
+    cdef const int64_t* first = <const int64_t*>required(arrays.take(firsts, n, 8, False))
+    cdef const int64_t* last = <const int64_t*>required(arrays.take(lasts, n, 8, False))
+    cdef int64_t* length = <int64_t*>required(arrays.take(lengths, n, 8))
+    cdef uint8_t* is_whole = <uint8_t*>required(arrays.take(whole, n, 1))
+    cdef uint8_t* is_misplaced = <uint8_t*>required(arrays.take(misplaced, n, 1))
+    cdef int64_t problem
+    cdef bint changed
+    with nogil:
+        for i in range(n):
+            length[i] = start[room + i] - start[i]
+            problem = start[2 * room + i]
+            changed = (<uint64_t>start[4 * room + i] - <uint64_t>start[3 * room + i]
+                       != <uint64_t>last[i] - <uint64_t>first[i])
+            is_whole[i] = start[7 * room + i] == 0 and (problem >= 0 or problem == OFFSET_PROBLEM or problem == COPY_PROBLEM)
+            is_misplaced[i] = problem == COPY_PROBLEM or (problem == OFFSET_PROBLEM and changed)
+
+
 cdef inline tuple fields_of_producer(const Batch* row):
     return (row.producer_id, row.producer_epoch, row.base_offset, row.last_offset_delta, row.base_sequence, row.max_timestamp,
             row.attributes)

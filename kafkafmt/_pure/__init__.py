@@ -16,7 +16,7 @@ from .find import find_batch, find_batches, scan_extents
 from .find_spans import find_spans
 from .format import format_records
 from .gather import gather, total_length
-from .index import index_batches, index_entries_agree, match_index_entries, read_index_entries
+from .index import IndexMatches, index_batches, read_index_entries
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
@@ -25,7 +25,7 @@ from .prefix_crcs import append_crcs, crc32_of_rest, crc32c_of_rest
 from .producers import ProducerTable
 from .records import decode_plain_batches, decode_records, decode_valid_records
 from .resume import reject_candidates, resume_after
-from .runs import combine_batches, offsets_around, summarize_batches, transactional_batches
+from .runs import combine_batches, describe_damage, offsets_around, summarize_batches, transactional_batches
 from .snappy import check_snappy
 from .spans import next_spans, spans_outside
 from .transactions import end_transactions, keep_committed, read_markers, walk_transactions
@@ -33,6 +33,7 @@ from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
 __all__ = [
+    "IndexMatches",
     "Layout",
     "ProducerTable",
     "Record",
@@ -50,6 +51,7 @@ __all__ = [
     "decode_records",
     "decode_valid_records",
     "decompress_payloads",
+    "describe_damage",
     "end_transactions",
     "expected_after",
     "find_batch",
@@ -59,13 +61,11 @@ __all__ = [
     "gather",
     "heaviest_chain",
     "index_batches",
-    "index_entries_agree",
     "is_cut_off",
     "keep_committed",
     "look_at_payload",
     "make_records",
     "make_values",
-    "match_index_entries",
     "message_offsets",
     "murmur2",
     "murmur2_spans",

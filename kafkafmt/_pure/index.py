@@ -33,44 +33,6 @@ def index_batches(
     return offsets, times, (indexed_at, largest, largest_at, indexed_timestamp)
 
 
-def match_index_entries(
-    table: BatchTable,
-    position: int,
-    expected: int,
-    largest: int,
-    offsets: IntArray,
-    positions: IntArray,
-    matches: IntArray,
-    time_offsets: IntArray,
-    time_matches: IntArray,
-) -> tuple[int, int]:
-    if not len(table):
-        return expected, largest
-    starts, lasts = (table["position"] + position).tolist(), last_offsets(table).tolist()
-    places = positions.tolist()
-    at_offset = int(offsets.searchsorted(lasts[0]))
-    at_time = int(time_offsets.searchsorted(expected))
-    first_of, last_at, last_of = matches
-    timestamp_of, largest_upto, untimed = time_matches
-    columns = table["base_offset"].tolist(), table["max_timestamp"].tolist(), table["magic"].tolist()
-    for start, last, base, timestamp, magic in zip(starts, lasts, *columns, strict=True):
-        largest = max(largest, timestamp)
-        for i in range(bisect_left(places, start), bisect_right(places, start)):
-            first_of[i], last_at[i] = expected, last
-        while at_offset < len(offsets) and offsets[at_offset] <= last:
-            if offsets[at_offset] == last:
-                last_of[at_offset] = start
-            at_offset += 1
-        while at_time < len(time_offsets) and time_offsets[at_time] <= last:
-            if base <= time_offsets[at_time] or magic < MAGIC_V2:
-                timestamp_of[at_time], largest_upto[at_time] = timestamp, largest
-                if magic == MAGIC_V0:
-                    untimed[at_time] = 1
-            at_time += 1
-        expected = min(last + 1, MAX_OFFSET)
-    return expected, largest
-
-
 def read_index_entries(data: Buffer, entry_size: int, base_offset: int, entries: IntArray) -> int:
     if entry_size not in ENTRY_TYPES:
         raise ValueError(f"entry_size is {entry_size}; it must be 8 or 12")
@@ -92,27 +54,71 @@ def read_index_entries(data: Buffer, entry_size: int, base_offset: int, entries:
     return used
 
 
-def index_entries_agree(
-    offsets: IntArray,
-    positions: IntArray,
-    matches: IntArray,
-    times: IntArray,
-    time_offsets: IntArray,
-    time_matches: IntArray,
-    end: int,
-    firsts: IntArray,
-    lasts: IntArray,
-    starts: IntArray,
-    lengths: IntArray,
-) -> bool:
-    first_of, _, last_of = matches
-    wrong = ~((first_of <= offsets) & (offsets < end) & (last_of == positions))
-    found, largest, _ = time_matches
-    untimely = ~((found == times) & (largest <= times) & (time_offsets < end))
-    if len(firsts) > MOST_DAMAGE:
-        return not (wrong.any() or untimely.any())
-    ranges = list(zip(firsts.tolist(), lasts.tolist(), starts.tolist(), (starts + lengths).tolist(), strict=True))
-    doubtful = list(zip(offsets[wrong].tolist(), positions[wrong].tolist(), strict=True))
-    return all(any(a <= o <= b or p <= at < q for a, b, p, q in ranges) for o, at in doubtful) and all(
-        any(a <= o <= b for a, b, _, _ in ranges) for o in time_offsets[untimely].tolist()
-    )
+class IndexMatches:
+    def __init__(self, offset_data: Buffer, time_data: Buffer, base_offset: int) -> None:
+        self._base = base_offset
+        self._offsets = _valid_entries(offset_data, 8, base_offset)
+        self._times = _valid_entries(time_data, 12, base_offset)
+        self.begin()
+
+    @property
+    def offset_entries(self) -> int:
+        return len(self._offsets[0])
+
+    @property
+    def time_entries(self) -> int:
+        return len(self._times[0])
+
+    def begin(self) -> None:
+        self.next_offset, self._largest = self._base, -1
+        self._offsets[2], self._offsets[3:] = MAX_OFFSET, -1
+        self._times[2:4], self._times[4] = -2, 0
+
+    def add(self, table: BatchTable, position: int) -> None:
+        if not len(table):
+            return
+        starts, lasts = (table["position"] + position).tolist(), last_offsets(table).tolist()
+        offsets, positions, first_of, last_at, last_of = self._offsets
+        _, time_offsets, timestamp_of, largest_upto, untimed = self._times
+        places = positions.tolist()
+        at_offset = int(offsets.searchsorted(lasts[0]))
+        at_time = int(time_offsets.searchsorted(self.next_offset))
+        columns = table["base_offset"].tolist(), table["max_timestamp"].tolist(), table["magic"].tolist()
+        for start, last, base, timestamp, magic in zip(starts, lasts, *columns, strict=True):
+            self._largest = max(self._largest, timestamp)
+            for i in range(bisect_left(places, start), bisect_right(places, start)):
+                first_of[i], last_at[i] = self.next_offset, last
+            while at_offset < len(offsets) and offsets[at_offset] <= last:
+                if offsets[at_offset] == last:
+                    last_of[at_offset] = start
+                at_offset += 1
+            while at_time < len(time_offsets) and time_offsets[at_time] <= last:
+                if base <= time_offsets[at_time] or magic < MAGIC_V2:
+                    timestamp_of[at_time], largest_upto[at_time] = timestamp, self._largest
+                    if magic == MAGIC_V0:
+                        untimed[at_time] = 1
+                at_time += 1
+            self.next_offset = min(last + 1, MAX_OFFSET)
+
+    def agree(self, end: int, firsts: IntArray, lasts: IntArray, starts: IntArray, lengths: IntArray) -> bool:
+        offsets, positions, first_of, _, last_of = self._offsets
+        wrong = ~((first_of <= offsets) & (offsets < end) & (last_of == positions))
+        times, time_offsets, found, largest, _ = self._times
+        untimely = ~((found == times) & (largest <= times) & (time_offsets < end))
+        if len(firsts) > MOST_DAMAGE:
+            return not (wrong.any() or untimely.any())
+        ranges = list(zip(firsts.tolist(), lasts.tolist(), starts.tolist(), (starts + lengths).tolist(), strict=True))
+        doubtful = list(zip(offsets[wrong].tolist(), positions[wrong].tolist(), strict=True))
+        return all(any(a <= o <= b or p <= at < q for a, b, p, q in ranges) for o, at in doubtful) and all(
+            any(a <= o <= b for a, b, _, _ in ranges) for o in time_offsets[untimely].tolist()
+        )
+
+    def copy_to(self, offsets: IntArray, times: IntArray) -> None:
+        offsets[:], times[:] = self._offsets, self._times
+
+
+def _valid_entries(data: Buffer, entry_size: int, base_offset: int) -> IntArray:
+    """Return the valid entries of an index file, as the first two rows of an array with five rows."""
+    entries = np.empty((2, len(view_of(data)) // entry_size), np.int64)
+    n = read_index_entries(data, entry_size, base_offset, entries)
+    return np.concatenate((entries[:, :n], np.empty((3, n), np.int64)))

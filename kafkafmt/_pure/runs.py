@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from ..constants import (
     CODEC_MASK,
@@ -16,6 +17,8 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..types import BatchSummary, BatchTable, IntArray, ProducerBatch, last_offsets
+
+OFFSET_PROBLEM, COPY_PROBLEM = -5, -10  # log/reading/parts.py defines the same values
 
 
 def summarize_batches(rows: BatchTable) -> BatchSummary:
@@ -100,6 +103,22 @@ def offsets_around(
     found[0] = np.concatenate(([lower], lasts + 1))[following]
     found[1] = np.concatenate((firsts - 1, [MAX_OFFSET if upper is None else upper]))[following]
     found[2] = (following < n) | (upper is not None)
+
+
+def describe_damage(
+    spans: IntArray,
+    count: int,
+    firsts: IntArray,
+    lasts: IntArray,
+    lengths: IntArray,
+    whole: npt.NDArray[np.bool_],
+    misplaced: npt.NDArray[np.bool_],
+) -> None:
+    start, end, problem, actual, stored, _, _, rest = spans[:, :count]
+    lengths[:] = end - start
+    whole[:] = (rest == 0) & ((problem >= 0) | (problem == OFFSET_PROBLEM) | (problem == COPY_PROBLEM))
+    changed = stored - actual != lasts - firsts
+    misplaced[:] = (problem == COPY_PROBLEM) | ((problem == OFFSET_PROBLEM) & changed)
 
 
 def producer_fields(rows: BatchTable) -> list[ProducerBatch]:

@@ -25,7 +25,7 @@ from ..constants import (
     MIN_OFFSET,
 )
 from ..errors import KafkaFormatError, StructureError
-from ..types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, IntArray, RecordColumns, Scan, view_of
+from ..types import BATCH_DTYPE, COLUMNS, BatchSummary, BatchTable, Buffer, IntArray, RecordColumns, Scan, view_of
 from .batch_errors import BatchErrors, inside_records
 from .payloads import PayloadReader
 
@@ -169,6 +169,27 @@ class RecordReader:
             _fail(table[at], StructureError(message), on_batch_error)
             begin = at + 1
         yield from self._read_possible(buffer, table[begin:], found.codecs, on_batch_error)
+
+    def count(self, buffer: Buffer, table: BatchTable, found: BatchSummary) -> int:
+        """Decode the records of the batches in `table`, and return their number.
+
+        For uncompressed batches, this takes less time than `read`. The parameters and the errors are those
+        of `read`, but `table` must be contiguous. `found` is a summary of `table`, or of a table that contains
+        all batches of `table`.
+        """
+        high = SAFE_OFFSET if self.end_offset is None else min(self.end_offset - 1, SAFE_OFFSET)
+        possible = self.first_offset <= found.lowest and found.highest <= high and not found.negative_delta
+        if possible and found.codecs <= 1 << CODEC_NONE:
+            columns, counted, limits = self.columns, 0, (self.first_offset, self.end_offset)
+            columns.reset()
+            while columns.cursor.item(0) < len(table):
+                if core.decode_records(buffer, table, columns, *limits) is not None:
+                    break  # `read` raises the error
+                counted += columns.rows
+                columns.clear()
+            else:
+                return counted
+        return sum(chunk.columns.rows for chunk in self.read(buffer, table))
 
     def _read_possible(
         self, buffer: Buffer, table: BatchTable, codecs: int, on_batch_error: OnBatchError | None

@@ -107,3 +107,42 @@ def test_base_offsets_are_the_first_offsets_by_default(core: ModuleType) -> None
         n = core.combine_batches(table, firsts, False, none, none, runs, none)
         found.append(runs[:, :n].tolist())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_both_cores_describe_the_same_damage(native: ModuleType, seed: int) -> None:
+    chance = Random(seed)
+    n = chance.randrange(6)
+    spans = np.array([chance.choices((0, 1, 2, -1, -5, -10, 7, MAX_OFFSET, MIN_OFFSET), k=n + 2) for _ in range(8)])
+    firsts, lasts = (np.array(chance.choices((0, 1, 8, MAX_OFFSET), k=n), np.int64) for _ in range(2))
+    found = []
+    for each in (native, _pure):
+        lengths, flags = np.full(n, -7), np.zeros((2, n), np.bool_)
+        with np.errstate(over="ignore"):
+            each.describe_damage(spans, n, firsts, lasts, lengths, *flags)
+        found.append((lengths.tolist(), flags.tolist()))
+    assert found[0] == found[1]
+
+
+def test_damage_is_described_by_its_problem(core: ModuleType) -> None:
+    # The columns are a batch with a wrong CRC, two batches with contradicting offsets, a copy, an impossible length
+    # field, and a byte range that contains several batches.
+    problem, actual, stored, rest = (
+        [2, -5, -5, -10, -2, 2],
+        [0, 10, 10, 5, 0, 0],
+        [0, 19, 19, 6, 0, 0],
+        [0, 0, 0, 0, 0, 1],
+    )
+    start, none = list(range(0, 600, 100)), [0] * 6
+    spans = np.array([start, [p + 70 for p in start], problem, actual, stored, none, none, rest])
+    firsts, lasts = np.array([0, 30, 30, 0, 0, 0]), np.array([9, 39, 40, 1, 0, 0])
+    lengths, flags = np.empty(6, np.int64), np.empty((2, 6), np.bool_)
+    core.describe_damage(spans, 6, firsts, lasts, lengths, *flags)
+    assert lengths.tolist() == [70] * 6
+    assert flags.tolist() == [[True, True, True, True, False, False], [False, False, True, True, False, False]]
+
+
+def test_too_small_array_for_damage_is_refused(native: ModuleType) -> None:
+    spans, one = np.zeros((8, 2), np.int64), np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match="at least 2 items"):
+        native.describe_damage(spans, 2, one, one, one, np.empty(2, np.bool_), np.empty(2, np.bool_))

@@ -19,14 +19,13 @@ timestamp instead of the last offset.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..._backend import core
 from ...errors import StructureError
 from ...text import offset_range
-from ...types import BatchTable, last_offset
+from ...types import BatchTable, IntArray
 from ..format import file_view, files
 from ..format.index_entries import (
     OFFSET_ENTRY,
@@ -35,8 +34,6 @@ from ..format.index_entries import (
     all_offset_entries,
     all_time_entries,
     partial_entry_message,
-    read_offset_index,
-    read_time_index,
 )
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Finding
@@ -45,48 +42,30 @@ from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
 
 MANY = np.iinfo(np.int64).max
-NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
-@dataclass
-class _File:
-    """The entries and findings of one index file. Unused entries at the end of the file are omitted."""
+def _read(segment: SegmentFile, names: Container[str] | None, suffix: str) -> tuple[bytes, list[Finding]]:
+    """Return the content of an index file. If it cannot be read, return b"" and a finding."""
+    name = segment.sibling_name(suffix)
+    if names is not None and name not in names:
+        return b"", []
+    try:
+        return file_view.read_bytes(files.joined(segment.folder, name)) or b"", []
+    except StructureError as error:
+        return b"", [Finding(name, "unreadable_index", error.message)]
 
-    name: str
-    columns: Columns
-    findings: list[Finding]
 
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-
-def _load(
-    segment: SegmentFile,
-    names: Container[str] | None,
-    suffix: str,
-    entry: int,
-    base: int,
-    used: Callable[[bytes, int], Columns],
-    whole: Callable[[bytes, int], Columns],
-) -> _File:
-    name, data = segment.sibling_name(suffix), b""
-    if names is None or name in names:
-        try:
-            data = file_view.read_bytes(files.joined(segment.folder, name)) or b""
-        except StructureError as error:
-            return _File(name, NO_ENTRIES, [Finding(name, "unreadable_index", error.message)])
-    if not data:
-        return _File(name, NO_ENTRIES, [])
-    columns, found = used(data, base), []
-    n = len(columns[0])
+def _trailing(name: str, data: bytes, entry: int, n: int, whole: Columns) -> list[Finding]:
+    """Return findings about the bytes after the `n` valid entries of an index file. `whole` contains all entries."""
+    found = []
     if len(data) % entry:
         found.append(Finding(name, "index_length", partial_entry_message(len(data), entry)))
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
-        first, second = (int(c[n]) for c in whole(data, base))
+        first, second = (int(c[n]) for c in whole)
         message = f"entry {n} ({first}, {second}) is not larger than the previous entry, and is not one of the zeros at the end"
         found.append(Finding(name, "index_garbage", message))
-    return _File(name, columns, found)
+    return found
 
 
 class IndexAudit:
@@ -99,25 +78,22 @@ class IndexAudit:
 
     def __init__(self, segment: SegmentFile, base: int, names: Container[str] | None = None) -> None:
         self._segment = segment
-        size = OFFSET_ENTRY.itemsize
-        self._offset = _load(segment, names, ".index", size, base, read_offset_index, all_offset_entries)
-        size = TIME_ENTRY.itemsize
-        self._time = _load(segment, names, ".timeindex", size, base, read_time_index, all_time_entries)
-        self._base = base
-        self.begin()
+        offset_data, self._found = _read(segment, names, ".index")
+        time_data, time_findings = _read(segment, names, ".timeindex")
+        self._matches = matches = core.IndexMatches(offset_data, time_data, base)
+        size, n = OFFSET_ENTRY.itemsize, matches.offset_entries
+        if n * size != len(offset_data):
+            whole = all_offset_entries(offset_data, base)
+            self._found += _trailing(segment.sibling_name(".index"), offset_data, size, n, whole)
+        self._found += time_findings
+        size, n = TIME_ENTRY.itemsize, matches.time_entries
+        if n * size != len(time_data):
+            whole = all_time_entries(time_data, base)
+            self._found += _trailing(segment.sibling_name(".timeindex"), time_data, size, n, whole)
 
     def begin(self) -> None:
-        """Reset the state, so that `add` can start again with the first batch of the segment."""
-        self._largest = -1
-        self._expected = self._base
-        self._empty = not (len(self._offset) or len(self._time))
-        if self._empty:
-            return
-        # `core.match_index_entries` overwrites these initial values for each entry that refers to a batch.
-        self._matches = np.empty((3, len(self._offset)), np.int64)
-        self._matches[0], self._matches[1:] = MANY, -1
-        self._time_matches = np.empty((3, len(self._time)), np.int64)
-        self._time_matches[:2], self._time_matches[2] = -2, 0
+        """Remove all batches, so that `add` can start again with the first batch of the segment."""
+        self._matches.begin()
 
     def add(self, table: BatchTable, position: int) -> None:
         """Add batches of the segment, given as a table of their headers.
@@ -129,53 +105,26 @@ class IndexAudit:
         position : int
             File position of the first byte of that buffer.
         """
-        if self._empty:
-            self._expected = last_offset(table[-1]) + 1
-            return
-        self._expected, self._largest = core.match_index_entries(
-            table,
-            position,
-            self._expected,
-            self._largest,
-            *self._offset.columns,
-            self._matches,
-            self._time.columns[1],
-            self._time_matches,
-        )
+        self._matches.add(table, position)
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:
         """Return all findings. Call this after all batches have been passed to `add`."""
-        if self._empty:
-            return self._offset.findings + self._time.findings
-        end = self._segment.next_base if self._segment.next_base is not None else self._expected
-        if self._agrees(plan, end):
-            return self._offset.findings + self._time.findings
-        return (
-            self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)
-        )
-
-    def _agrees(self, plan: SegmentPlan, end: int) -> bool:
-        """Return True if each index entry matches a batch or refers to damaged data.
-
-        If the result is False, some entries may be wrong. `_wrong_offsets` and `_wrong_times` then check
-        all entries.
-        """
+        matches = self._matches
+        if not (matches.offset_entries or matches.time_entries):
+            return self._found
+        end = self._segment.next_base if self._segment.next_base is not None else matches.next_offset
         damaged = DamageColumns.of(plan.damaged)
-        return core.index_entries_agree(
-            *self._offset.columns,
-            self._matches,
-            *self._time.columns,
-            self._time_matches,
-            end,
-            damaged.first,
-            damaged.last,
-            damaged.position,
-            damaged.length,
-        )
+        # If this is False, some entries may be wrong.
+        if matches.agree(end, damaged.first, damaged.last, damaged.position, damaged.length):
+            return self._found
+        offset_rows = np.empty((5, matches.offset_entries), np.int64)
+        time_rows = np.empty((5, matches.time_entries), np.int64)
+        matches.copy_to(offset_rows, time_rows)
+        return self._found + self._wrong_offsets(plan, end, offset_rows) + self._wrong_times(plan, end, time_rows)
 
-    def _wrong_offsets(self, plan: SegmentPlan, end: int) -> list[Finding]:
-        offsets, positions = self._offset.columns
-        first_of, last_at, last_of = self._matches
+    def _wrong_offsets(self, plan: SegmentPlan, end: int, rows: IntArray) -> list[Finding]:
+        """Return findings about entries of the offset index. For `rows`, see `core.IndexMatches.copy_to`."""
+        offsets, positions, first_of, last_at, last_of = rows
         known = ~_unknown(plan, offsets, positions)
         beyond = known & ((positions >= plan.size) | (offsets >= end))
         following = np.append(positions[1:], MANY)[: len(positions)]
@@ -194,11 +143,12 @@ class IndexAudit:
                 return f"{entry}, but the batch at that position has {offset_range(first_of[i], last_at[i])}"
             return f"{entry}, but the batch that ends with that offset starts at position {last_of[i]}"
 
-        return _findings(self._offset, wrong, beyond, why, lambda i: f"offset {offsets[i]} at position {positions[i]}")
+        name = self._segment.sibling_name(".index")
+        return _findings(name, wrong, beyond, why, lambda i: f"offset {offsets[i]} at position {positions[i]}")
 
-    def _wrong_times(self, plan: SegmentPlan, end: int) -> list[Finding]:
-        times, offsets = self._time.columns
-        timestamp_of, largest_upto, untimed = self._time_matches
+    def _wrong_times(self, plan: SegmentPlan, end: int, rows: IntArray) -> list[Finding]:
+        """Return findings about entries of the time index. For `rows`, see `core.IndexMatches.copy_to`."""
+        times, offsets, timestamp_of, largest_upto, untimed = rows
         known = ~_unknown(plan, offsets)
         beyond = known & (offsets >= end)
         right = (timestamp_of == times) & (largest_upto <= times)
@@ -212,20 +162,21 @@ class IndexAudit:
                 return f"{entry}, but the batch with that offset has timestamp {timestamp_of[i]}"
             return f"{entry}, but an earlier batch has timestamp {largest_upto[i]}"
 
-        return _findings(self._time, wrong, beyond, why, lambda i: f"timestamp {times[i]} at offset {offsets[i]}")
+        name = self._segment.sibling_name(".timeindex")
+        return _findings(name, wrong, beyond, why, lambda i: f"timestamp {times[i]} at offset {offsets[i]}")
 
 
 def _findings(
-    file: _File, wrong: np.ndarray, beyond: np.ndarray, why: Callable[[int], str], what: Callable[[int], str]
+    name: str, wrong: np.ndarray, beyond: np.ndarray, why: Callable[[int], str], what: Callable[[int], str]
 ) -> list[Finding]:
     found = []
     if wrong.any():
         first = int(np.argmax(wrong))
-        found.append(Finding(file.name, "index_mismatch", f"entry {first} {why(first)}" + _others(wrong)))
+        found.append(Finding(name, "index_mismatch", f"entry {first} {why(first)}" + _others(wrong)))
     if beyond.any():
         first = int(np.argmax(beyond))
         message = f"entry {first}, {what(first)}, is beyond the end of the segment"
-        found.append(Finding(file.name, "index_beyond_end", message + _others(beyond)))
+        found.append(Finding(name, "index_beyond_end", message + _others(beyond)))
     return found
 
 

@@ -47,7 +47,7 @@ from ..reading.segment_walker import Walker
 from ..writing.index_builder import State, scan_tables
 from .salvage_files import copy_readable
 from .salvage_markers import abort_markers, restored_markers
-from .salvage_pieces import Restored, divide, holes_of, indexable, outside, paired, pieces_of, spans_of
+from .salvage_pieces import Content, Restored, divide, fits, holes_of, indexable, outside, paired, pieces_of, spans_of
 from .salvage_producers import SourceSnapshots
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut
 from .salvaged import OWNER, Salvaged, SerializedProducers
@@ -151,6 +151,7 @@ class PartitionCopy:
         self.snapshots = SourceSnapshots(log.snapshots, self.names)
         mode = files.mode_of(self.source) or 0
         folder.mkdir(mode | 0o700)
+        self._folder = str(folder)
         self.made = Salvaged(log.topic, log.partition, folder, left_out=left_out, modes={"": mode})
         for segment in log.segments:
             self.made.mode &= self._modes.get(segment.name, ALL_FILE_BITS)
@@ -210,8 +211,7 @@ class PartitionCopy:
     def _write_indexable(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
         """Write only those batches of a segment whose offsets fit into an index. Report the others as damage."""
         base = source.base_offset or 0
-        walker = Walker(view, base, self.log.max_batch_bytes)
-        pieces, damage = indexable(walker, source.name, pieces_of(spans), base, source.next_base)
+        pieces, damage = indexable(self._walker(view, source), source.name, pieces_of(spans), base, source.next_base)
         self.made.damaged += damage
         spans = spans_of(pieces)
         if not self.is_copied(source, spans, True):
@@ -227,13 +227,15 @@ class PartitionCopy:
         Raise _RefusedError if the batches are invalid, or if their offsets do not fit into an
         index.
         """
-        walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
         base = source.base_offset
         if base is None:
-            base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
+            base = self._walker(view, source).first_offset_at(int(spans[0, 0])) if len(spans) else 0
         highest = max(self.log.plan(source).next_offset or base, markers[-1].offset if markers else base)
         mode, times = files.mode_and_times(source.place, view.status)
-        for content in divide(walker, spans, markers, base, highest, self.spans):
+        contents: Iterable[Content] = [Content(base, spans, [])]
+        if markers or not fits(view.size, highest - base):
+            contents = divide(self._walker(view, source), spans, markers, base, highest, self.spans)
+        for content in contents:
             name = file_name(content.base)
             self.made.modes[name] = mode
             self.bases.append(content.base)
@@ -246,6 +248,9 @@ class PartitionCopy:
                 os.close(target)
             self._index(content.base, data)
         self.made.restored += [m.offset for m in markers]
+
+    def _walker(self, view: FileView, source: SegmentFile) -> Walker:
+        return Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
 
     def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:
         """Return whether the source segment has changed since it was first read.
@@ -271,7 +276,7 @@ class PartitionCopy:
 
     def _path(self, name: str) -> str:
         """Return the path of a file in the copied partition as a str. Creating a `Path` object is slower."""
-        return f"{self.made.path}/{name}"
+        return f"{self._folder}/{name}"
 
     def _new(self, name: str, data: bytes, mode: int) -> None:
         """Write a rebuilt file.

@@ -268,13 +268,21 @@ def size_of(items: Sequence[Piece | Restored]) -> int:
     return sum(len(i.data) if isinstance(i, Restored) else i.end - i.position for i in items)
 
 
+def fits(size: int, relative_offset: int) -> bool:
+    """Return whether an offset index can refer to all batches of a segment. Both limits are inclusive.
+
+    `size` is the size of the segment in bytes. `relative_offset` is the largest offset minus the base offset.
+    """
+    return size <= MAX_SEGMENT_BYTES and relative_offset <= MAX_RELATIVE_OFFSET
+
+
 def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
     """Divide batches and rebuilt markers into segments within the size and offset limits of an offset index.
 
     Yield the base offset and the items of each segment. Usually there is only one segment.
     `highest` is the largest offset in the items.
     """
-    if size_of(items) <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
+    if fits(size_of(items), highest - base):
         yield base, items
         return
     part: Items = []
@@ -322,7 +330,7 @@ def divide(
     places: list[int] = []
     if markers:
         places = bytes_before(tables_of(walker, spans, copier, Scratch()), spans, markers)
-    if walker.size + sum(len(m.data) for m in markers) <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
+    if fits(walker.size + sum(len(m.data) for m in markers), highest - base):
         yield Content(base, spans, [(place, m.data) for place, m in zip(places, markers, strict=True)])
         return
     for part_base, part in split(walker, _in_order(spans, places, markers), base, highest):

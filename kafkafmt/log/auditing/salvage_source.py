@@ -87,7 +87,8 @@ class Bounds:
             raise OSError(errno.EINVAL, f"not copied, {reason}", str(directory.path))
         left_out = self.foreign_files(directory.path)
         directory.ignored = frozenset(entry.path.name for entry in left_out)
-        directory.segments = [s for s in directory.segments if s.name not in directory.ignored]
+        if directory.ignored:
+            directory.segments = [s for s in directory.segments if s.name not in directory.ignored]
         for entry in self.foreign_root_files(directory.path.parent):
             directory.checkpoints.pop(entry.path.name, None)
             directory.log_start = 0 if entry.path.name == LOG_STARTS else directory.log_start

@@ -154,7 +154,8 @@ def verify_partition(
         first_pass.begin(segment)
         plan = log.plan(segment, first_pass.see, scratch)
         plans.append(plan)
-        findings.append(plan.findings)
+        if len(plan.findings):
+            findings.append(plan.findings)
         deep = BatchDamage()
         complete, audited = first_pass.is_complete(plan), False
         if plan.first_offset is not None:
@@ -167,7 +168,10 @@ def verify_partition(
                 records += _count_records(log, plan, low, deep, first_pass, first_pass.add_again)
             else:
                 records += _count_records(log, plan, low, deep, first_pass)
-        damaged.append((segment.name, by_position([plan.damaged, *deep.parts])))
+        if deep.parts or len(plan.damaged) > 1:
+            damaged.append((segment.name, by_position([plan.damaged, *deep.parts])))
+        elif len(plan.damaged):
+            damaged.append((segment.name, plan.damaged))
         if audit:
             if not complete:
                 again = deep
@@ -177,7 +181,8 @@ def verify_partition(
                         first_pass.add_again(part)
                 first_pass.end_again(plan, again.changed)
             audit.close(plan)
-            findings.append(first_pass.times.findings())
+            if late := first_pass.times.findings():
+                findings.append(late)
         if progress is not None:
             progress(plan.size)
     first_pass.finish()
@@ -350,9 +355,11 @@ def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Findi
                 end = None
             elif base - 1 in damaged.last.tolist():
                 end = base
-        begins = _first_offset(next_plan)
-        if end is not None and begins is not None and end < begins:
-            findings.append(_segment_gap(following.name, end, begins))
+        # The first offset is the base offset or the offset of the first batch. Usually, none of them is after `end`.
+        if end is not None and base is not None and end < max(base, next_plan.first_offset or 0):
+            begins = _first_offset(next_plan)
+            if begins is not None and end < begins:
+                findings.append(_segment_gap(following.name, end, begins))
     # It can take long to find out whether the log was compacted.
     return [] if findings and log.compacted else findings
 

@@ -133,7 +133,7 @@ class VerifyPass:
             counted, data = self.count_wrappers(position, buffer, data)
             self.records += counted
         if self.audit is not None and len(data):
-            self._read_records(position, buffer, data)
+            self._read_records(position, buffer, data, found)
         # Read the markers now, because later calls do not have this buffer.
         markers = read_markers(self._markers, buffer, rows) if has_control else {}
         if self._waits + len(rows) > TABLE_ROWS:
@@ -144,13 +144,13 @@ class VerifyPass:
         # Copying a small table as bytes is ten times as fast as `rows.copy()`, which copies each field separately.
         self._waiting.append(_Seen(position, np.frombuffer(rows.tobytes(), BATCH_DTYPE), found, markers))
 
-    def _read_records(self, position: int, buffer: Buffer, data: BatchTable) -> None:
+    def _read_records(self, position: int, buffer: Buffer, data: BatchTable, found: BatchSummary) -> None:
         """Count the records of data batches. Stop at the first batch that cannot be decoded.
 
         The segment is then read again, because `is_complete` returns False.
         """
         try:
-            self.records += sum(c.columns.rows for c in self._reader.read(buffer, data))
+            self.records += self._reader.count(buffer, data, found)
         except KafkaFormatError:
             self._usable = False
         late, self._reader.columns.late_times = self._reader.columns.late_times, False

@@ -83,11 +83,15 @@ def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
 def _read_local(path: Path | str, limit: int) -> tuple[int, bytes]:
     handle, status = open_regular(path)
     try:
-        data, left = [], min(status.st_size, limit)
-        while left > 0 and (part := os.read(handle, left)):
-            data.append(part)
-            left -= len(part)
-        return status.st_size, b"".join(data)
+        left = min(status.st_size, limit)
+        data = os.read(handle, left) if left else b""  # usually the whole file
+        if data and len(data) < left:
+            parts, left = [data], left - len(data)
+            while left > 0 and (part := os.read(handle, left)):
+                parts.append(part)
+                left -= len(part)
+            data = b"".join(parts)
+        return status.st_size, data
     finally:
         os.close(handle)
 

@@ -150,7 +150,8 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
     target = create(path, mode)
     try:
         with full_disk_named(path):
-            write_all(target, data)
+            if data and (written := os.write(target, data)) < len(data):
+                write_all(target, memoryview(data)[written:])
             if synced:
                 os.fsync(target)
     finally:

@@ -131,7 +131,7 @@ class SpanCopier:
         `_positions` and `_lengths` contain the byte ranges. All of them are in [start, start + size).
         """
         positions, lengths = self._positions[:count], self._lengths[:count]
-        if size <= GROUP_BYTES and size - int(lengths.sum()) <= PAGE_BYTES:
+        if size <= GROUP_BYTES and (count == 1 or size - int(lengths.sum()) <= PAGE_BYTES):
             got = self._read.fill_all(view, start, size)
         else:
             got = self._read.fill(view, start, np.stack((positions, positions + lengths), axis=1))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from dataclasses import dataclass, fields
+from operator import attrgetter, lt
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +14,11 @@ from ..._backend import core
 from ...constants import MAX_OFFSET
 from ...types import IntArray
 from .models import Damage
-from .parts import COPY_PROBLEM, OFFSET_PROBLEM, PROBLEM_CODES, UNKNOWN_COUNT, BadColumns, Parts, RunColumns
+from .parts import OFFSET_PROBLEM, PROBLEM_CODES, UNKNOWN_COUNT, BadColumns, Parts, RunColumns
 from .rows import Joined, Rows, field_setters, objects_of
 
 _DAMAGE_SETTERS = field_setters(Damage)
+FEW_SPANS = 16
 
 
 @dataclass
@@ -62,8 +63,11 @@ class DamageColumns:
         if isinstance(damaged, Joined) and len(damaged.parts) == 1:
             return cls.of(damaged.parts[0])
         if isinstance(damaged, Joined) and damaged.parts:
-            columns = [vars(cls.of(part)).values() for part in damaged.parts]
-            return cls(*map(np.concatenate, zip(*columns, strict=True)))
+            if damaged.columns is None:
+                parts = map(_FIELDS, map(cls.of, damaged.parts))
+                damaged.columns = cls(*map(np.concatenate, zip(*parts, strict=True)))
+            columns: DamageColumns = damaged.columns
+            return columns
         return cls(
             np.array([d.position for d in damaged], np.int64),
             np.array([d.length for d in damaged], np.int64),
@@ -86,10 +90,18 @@ class DamageColumns:
         empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
         return empty
 
+    def any_empty(self) -> bool:
+        """Return whether any damaged byte range has no missing offsets."""
+        if len(self.first) <= FEW_SPANS and not any(map(lt, self.last.tolist(), self.first.tolist())):
+            return False  # for a few byte ranges, lists are faster than NumPy
+        return bool(self.empty.any())
+
     def at(self, rows: slice | IntArray) -> DamageColumns:
         """Return a `DamageColumns` object with only the given rows."""
         return DamageColumns(*(column[rows] for column in vars(self).values()))
 
+
+_FIELDS = attrgetter(*(field.name for field in fields(DamageColumns)))  # `vars` would create a dict for each object
 
 _NONE = np.empty(0, np.int64)
 _NO_FLAGS = np.empty(0, np.bool_)
@@ -198,14 +210,15 @@ def damaged_spans(
     bads = parts.bads
     if not n:
         return NOT_DAMAGED
-    position, end = bads.position[:n], bads.end[:n]
     first, last, known = bounds.of(parts.bad_at[:n])
-    # For batches with contradicting offsets, `crc` and `stored` contain their first and last offset.
-    own = bads.stored[:n] - bads.crc[:n]
+    length, flags = np.empty(n, np.int64), np.empty((2, n), np.bool_)
+    whole, misplaced = flags
+    core.describe_damage(bads.rows, n, first, last, length, whole, misplaced)
+    columns = DamageColumns(bads.position[:n], length, first, last, known, bads.records[:n], whole, misplaced)
+    if delivered is None or not len(delivered):
+        return DamagedSpans(file, columns, bads)
     contradicting = bads.magic[:n] == OFFSET_PROBLEM
-    misplaced = (contradicting & (own != last - first)) | (bads.magic[:n] == COPY_PROBLEM)
-    columns = DamageColumns(position, end - position, first, last, known, bads.records[:n], bads.whole[:n], misplaced)
-    if delivered is None or not len(delivered) or not contradicting.any():
+    if not contradicting.any():
         return DamagedSpans(file, columns, bads)
     return _with_own_offsets(file, columns, bads, np.flatnonzero(contradicting), delivered)
 

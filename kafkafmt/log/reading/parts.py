@@ -215,11 +215,13 @@ class BadColumns:
         other problems: the values `problem`, `actual` and `stored` from `core.scan_damaged`.
     texts : list of tuple of str
         Error codes and error messages of damage that the arrays cannot describe.
+    rows : array of int64
+        All properties, in the format of the argument `spans` of `core.describe_damage`. It can have unused columns.
     """
 
     def __init__(self, spans: IntArray = NO_SPANS) -> None:
         self._count = len(spans)
-        self._rows = spans.T.copy()
+        self.rows: IntArray = spans.T.copy()
         self.texts: list[tuple[str, str]] = []
 
     def __len__(self) -> int:
@@ -228,12 +230,12 @@ class BadColumns:
     @property
     def position(self) -> IntArray:
         """Position at which each damaged byte range begins."""
-        return self._rows[0, : self._count]
+        return self.rows[0, : self._count]
 
     @property
     def end(self) -> IntArray:
         """Position at which each damaged byte range ends."""
-        return self._rows[1, : self._count]
+        return self.rows[1, : self._count]
 
     @property
     def magic(self) -> IntArray:
@@ -242,38 +244,38 @@ class BadColumns:
         If only the CRC of a batch is wrong, the number is the magic of the batch. Otherwise, the
         number is a negative code for the kind of damage.
         """
-        return self._rows[2, : self._count]
+        return self.rows[2, : self._count]
 
     @property
     def crc(self) -> IntArray:
         """Computed CRC of each damaged batch."""
-        return self._rows[3, : self._count]
+        return self.rows[3, : self._count]
 
     @property
     def stored(self) -> IntArray:
         """Value of the crc field of each damaged batch."""
-        return self._rows[4, : self._count]
+        return self.rows[4, : self._count]
 
     @property
     def records(self) -> IntArray:
         """Number of records in each damaged byte range. -1 if it is not known."""
-        return self._rows[5, : self._count]
+        return self.rows[5, : self._count]
 
     @property
     def whole(self) -> npt.NDArray[np.bool_]:
         """Mask that is True for each byte range that is exactly one batch. False if this is not known."""
         magic = self.magic
         batches = (magic >= 0) | (magic == OFFSET_PROBLEM) | (magic == COPY_PROBLEM)
-        whole: npt.NDArray[np.bool_] = (self._rows[7, : self._count] == 0) & batches
+        whole: npt.NDArray[np.bool_] = (self.rows[7, : self._count] == 0) & batches
         return whole
 
     def _append(self, rows: IntArray) -> None:
         n = self._count + len(rows)
-        if n > self._rows.shape[1]:
+        if n > self.rows.shape[1]:
             larger = np.empty((SPAN_COLUMNS, max(2 * n, 16)), np.int64)
-            larger[:, : self._count] = self._rows[:, : self._count]
-            self._rows = larger
-        self._rows[:, self._count : n] = rows.T
+            larger[:, : self._count] = self.rows[:, : self._count]
+            self.rows = larger
+        self.rows[:, self._count : n] = rows.T
         self._count = n
 
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
@@ -302,7 +304,7 @@ class BadColumns:
     def extend(self, other: BadColumns) -> None:
         """Append all damaged byte ranges of `other`."""
         n = self._count
-        self._append(other._rows[:, : len(other)].T)
+        self._append(other.rows[:, : len(other)].T)
         if other.texts:
             self.crc[n:][self.magic[n:] == TEXT_PROBLEM] += len(self.texts)
             self.texts += other.texts
@@ -310,7 +312,7 @@ class BadColumns:
     def at(self, rows: IntArray) -> BadColumns:
         """Return a `BadColumns` object with only the given rows, in the given order."""
         chosen = BadColumns()
-        chosen._append(self._rows[:, rows].T)
+        chosen._append(self.rows[:, rows].T)
         chosen.texts = self.texts
         return chosen
 
@@ -320,12 +322,12 @@ class BadColumns:
 
     def message(self, i: int) -> str:
         """Return the error message of the damaged byte range in row `i`."""
-        magic, crc, stored = self._rows[2:5, i].tolist()
+        magic, crc, stored = self.rows[2:5, i].tolist()
         return self.texts[crc][1] if magic == TEXT_PROBLEM else problem_message(magic, crc, stored)
 
     def codes(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error code of each damaged byte range in the rows [start, stop)."""
-        magic, crc = self._rows[2:4, : self._count][:, start:stop]
+        magic, crc = self.rows[2:4, : self._count][:, start:stop]
         codes = np.full(len(magic), ChecksumError.code, object)
         for problem, code in PROBLEM_CODES.items():
             codes[magic == problem] = code
@@ -336,7 +338,7 @@ class BadColumns:
 
     def messages(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error messages of the damaged byte ranges in the rows [start, stop)."""
-        magic, crc, stored = self._rows[2:5, : self._count][:, start:stop]
+        magic, crc, stored = self.rows[2:5, : self._count][:, start:stop]
         # The messages for batches of format 2 have the same form. Formatting them together takes half the time.
         alike, text = magic == MAGIC_V2, magic == TEXT_PROBLEM
         fault = (magic == RECORDS_PROBLEM) & (stored == NOT_COMPRESSED)

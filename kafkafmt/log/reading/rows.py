@@ -69,11 +69,13 @@ class Joined(Rows[T_co]):
     Attributes
     ----------
     parts : list of sequence
-        The sequences that are not empty.
+        The sequences that are not empty. They must not change.
     """
 
     def __init__(self, parts: Iterable[Sequence[T_co]]) -> None:
         self.parts: list[Sequence[T_co]] = [part for part in parts if len(part)]
+        self.columns: Any = None
+        """The items as arrays, if they have been computed (see `DamageColumns.of`)."""
         self._ends = [0, *accumulate(map(len, self.parts))]
 
     def __len__(self) -> int:

@@ -221,7 +221,8 @@ class TransactionWalk(EventDamage):
                 self.found.aborted,
                 hidden,
             )
-            self._suspended.extend(hidden[:count], (file, DAMAGE))
+            if count:
+                self._suspended.extend(hidden[:count], (file, DAMAGE))
             if row == len(table):
                 return
             ((producer_id, _, base, _, _, _, _),) = core.transactional_batches(table[row : row + 1])

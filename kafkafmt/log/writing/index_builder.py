@@ -96,7 +96,7 @@ class SegmentIndexes:
         offsets, times, base = self._offsets, self._times, self.base_offset
         self._offsets, self._times = [], []
         if len(offsets) < FEW_ENTRIES and len(times) < FEW_ENTRIES:
-            return b"".join(offset_entry(*o, base) for o in offsets), b"".join(time_entry(*t, base) for t in times)
+            return b"".join([offset_entry(*o, base) for o in offsets]), b"".join([time_entry(*t, base) for t in times])
         return offset_index_bytes(*_columns(offsets), base), time_index_bytes(*_columns(times), base)
 
 
