@@ -23,6 +23,8 @@ from .process import ForkSafeLock
 
 FORMATS = {".gz": "gzip", ".zst": "zstd"}
 _NAME = re.compile(r"(?:\A|/)([0-9]{20}\.log)(\.gz|\.zst)\Z")
+_PACKED = tuple(FORMATS)
+_SUFFIXES = (".log", *FORMATS)
 KEPT = 2
 """Number of decompressed files that a process keeps open."""
 STEP = 1 << 20
@@ -39,7 +41,7 @@ def segment_name_of(name: str) -> str | None:
 
     `name` can also be the path of a local file.
     """
-    found = _NAME.search(name) if name.endswith((".gz", ".zst")) else None
+    found = _NAME.search(name) if name.endswith(_PACKED) else None
     return found[1] if found else None
 
 
@@ -53,7 +55,11 @@ def base_of(name: str) -> int | None:
 
 def bases_in(names: Iterable[str]) -> list[tuple[int, str]]:
     """Return the base offset and the name of each plain or compressed segment in a list of file names."""
-    return [(base, n) for n in names if n.endswith((".log", *FORMATS)) and (base := base_of(n)) is not None]
+    return [
+        (base, n)
+        for n in names
+        if n.endswith(_SUFFIXES) and (base := base_offset_of(n) if n.endswith(".log") else base_of(n)) is not None
+    ]
 
 
 def is_log_name(name: str) -> bool:

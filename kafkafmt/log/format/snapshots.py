@@ -56,6 +56,10 @@ class ProducerEntry(NamedTuple):
         return sequence_after(self.last_sequence, -self.offset_delta) if self.last_offset >= 0 else -1
 
 
+_new_entry = partial(tuple.__new__, ProducerEntry)
+"""Create an entry from a tuple of its fields. `ProducerEntry._make` takes twice as long."""
+
+
 def sequence_after(sequence: int, n: int) -> int:
     """Add `n` to the sequence number of a record. `n` can be negative.
 
@@ -85,8 +89,7 @@ def states_in(data: bytes) -> bytes:
 
 def entries_of(states: bytes) -> list[ProducerEntry]:
     """Parse the entries of a snapshot file. `states` contains only the entries."""
-    # `ProducerEntry._make` takes twice as long.
-    return list(map(partial(tuple.__new__, ProducerEntry), _ENTRY.iter_unpack(states)))
+    return list(map(_new_entry, _ENTRY.iter_unpack(states))) if states else []
 
 
 def states_of(producers: Iterable[ProducerEntry]) -> bytes:

@@ -197,6 +197,10 @@ class Extents(Rows[Run]):
         return Extents(self.columns.at(slice(start, stop)))
 
 
+_NO_TEXTS: list[tuple[str, str]] = []
+"""An empty list that all `BadColumns` objects without texts share. Each further list makes garbage collection slower."""
+
+
 class BadColumns:
     """Damaged byte ranges of a segment. Each property is stored as an array with one item for each byte range.
 
@@ -222,7 +226,7 @@ class BadColumns:
     def __init__(self, spans: IntArray = NO_SPANS) -> None:
         self._count = len(spans)
         self.rows: IntArray = spans.T.copy()
-        self.texts: list[tuple[str, str]] = []
+        self.texts: list[tuple[str, str]] = _NO_TEXTS
 
     def __len__(self) -> int:
         return self._count
@@ -281,8 +285,16 @@ class BadColumns:
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
         """Append a damaged byte range, with any error code and message."""
         known = UNKNOWN_COUNT if records is None else records
-        self._append(np.array([(position, end, TEXT_PROBLEM, len(self.texts), 0, known, 0, True)], np.int64))
-        self.texts.append((code, message))
+        text = self._add_texts([(code, message)])
+        self._append(np.array([(position, end, TEXT_PROBLEM, text, 0, known, 0, True)], np.int64))
+
+    def _add_texts(self, texts: list[tuple[str, str]]) -> int:
+        """Append items to `texts`, and return the index of the first one."""
+        n = len(self.texts)
+        if not n:
+            self.texts = []  # `_NO_TEXTS` must stay empty
+        self.texts += texts
+        return n
 
     def describe(self, i: int, message: str) -> None:
         """Replace the error message of the damaged byte range in row `i`. The error code remains."""
@@ -290,8 +302,7 @@ class BadColumns:
         if self.magic[i] == TEXT_PROBLEM:
             self.texts[self.crc[i]] = text
         else:
-            self.magic[i], self.crc[i] = TEXT_PROBLEM, len(self.texts)
-            self.texts.append(text)
+            self.magic[i], self.crc[i] = TEXT_PROBLEM, self._add_texts([text])
 
     def add_spans(self, spans: IntArray) -> None:
         """Append damaged byte ranges.
@@ -306,8 +317,7 @@ class BadColumns:
         n = self._count
         self._append(other.rows[:, : len(other)].T)
         if other.texts:
-            self.crc[n:][self.magic[n:] == TEXT_PROBLEM] += len(self.texts)
-            self.texts += other.texts
+            self.crc[n:][self.magic[n:] == TEXT_PROBLEM] += self._add_texts(other.texts)
 
     def at(self, rows: IntArray) -> BadColumns:
         """Return a `BadColumns` object with only the given rows, in the given order."""

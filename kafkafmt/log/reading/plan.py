@@ -57,6 +57,10 @@ batch with a wrong CRC is then treated as incomplete.
 """
 
 
+NO_FINDINGS: tuple[Finding, ...] = ()
+"""The findings of most segments. All plans share this object, because each list would make garbage collection slower."""
+
+
 @dataclass
 class SegmentPlan:
     """Lists the readable batches of a segment, and describes its damage and other problems.
@@ -238,8 +242,9 @@ def _resolve(
     The array `chosen` contains the indexes of the accepted ranges of valid batches. If `chosen` is
     None, all ranges are accepted.
     """
-    findings: list[Finding] = []
-    n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
+    n_bads, findings = len(parts.bads), NO_FINDINGS
+    if segment.last:
+        n_bads, findings = _unfinished_tail(segment, walker, parts, lower)
     if chosen is None:
         damaged = _damage_in_order(segment, walker, parts, n_bads, lower) if n_bads else NOT_DAMAGED
         return SegmentPlan(
@@ -300,15 +305,14 @@ def _with_contradicting(parts: Parts, n_bads: int, placed: Placed) -> Parts:
     return Parts(parts.runs, bads.at(order), parts.run_at, bad_at[order])
 
 
-def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """Report an incomplete last batch as a finding instead of damage, and return the number of damaged byte ranges.
+def _unfinished_tail(
+    segment: SegmentFile, walker: Walker, parts: Parts, lower: int
+) -> tuple[int, tuple[Finding, ...]]:
+    """Return the number of damaged byte ranges before an incomplete last batch of the last segment, and a finding.
 
-    If the last batch is incomplete, the result is the number of damaged byte ranges before this
-    batch.
+    If the last batch is complete, return the number of all damaged byte ranges, and no finding.
     """
     n, runs = len(parts.bads), parts.runs
-    if not segment.last:
-        return n
     expected = int(runs.last[-1]) + 1 if len(runs) else lower
     start = int(np.searchsorted(parts.bad_at, parts.run_at[-1])) if len(runs) else 0
     for b in range(start, n):
@@ -317,13 +321,9 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
             continue
         if bad.records is None and (why := _tail_kind(walker, bad, expected)):
             length = walker.size - bad.position
-            findings.append(
-                Finding(
-                    segment.name, "unfinished_tail", f"{quantity(length, 'byte')} at position {bad.position}: {why}"
-                )
-            )
-            return b
-    return n
+            message = f"{quantity(length, 'byte')} at position {bad.position}: {why}"
+            return b, (Finding(segment.name, "unfinished_tail", message),)
+    return n, NO_FINDINGS
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:

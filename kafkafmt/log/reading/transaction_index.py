@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -99,13 +99,16 @@ class IndexEntries:
         high = bisect_right(self._lasts, found.last)
         if low == high:
             return
-        covered = np.ones(high - low, bool)
-        if not found.dense and not all(last in markers for last in self._lasts[low:high]):
+        rows: Iterable[int] = range(low, high)
+        if found.dense or all(last in markers for last in self._lasts[low:high]):
+            self._covered[low:high] = True
+        else:
             lasts, entries = last_offsets(table), np.array(self._lasts[low:high], np.int64)
             at = np.searchsorted(table["base_offset"], entries, "right") - 1
             covered = (at >= 0) & (lasts[at] >= entries)
-        self._covered[low:high] |= covered
-        for i in (np.flatnonzero(covered) + low).tolist():
+            self._covered[low:high] |= covered
+            rows = (np.flatnonzero(covered) + low).tolist()
+        for i in rows:
             if self.contradicted:
                 break
             marker = markers.get(self._lasts[i])
