@@ -14,6 +14,8 @@ from ...paths import Location, UrlPath
 from .names import base_offset_of
 from .stores import store_of
 
+_SEP = os.sep
+
 
 def joined(folder: Location, name: str) -> str | UrlPath:
     """Append a file name to the path of a directory. Return a str for a local path, and a `UrlPath` for a URL.
@@ -24,9 +26,9 @@ def joined(folder: Location, name: str) -> str | UrlPath:
     if isinstance(folder, UrlPath):
         return folder / name
     text = str(folder)
-    if text == os.curdir:
-        return name
-    return os.path.join(text, name) if text == os.sep else f"{text}{os.sep}{name}"
+    if len(text) > 1:  # neither os.curdir nor os.sep
+        return f"{text}{_SEP}{name}"
+    return name if text == os.curdir else os.path.join(text, name)
 
 
 def mode_of(path: Location | str) -> int | None:

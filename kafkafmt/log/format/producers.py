@@ -176,4 +176,5 @@ class Producers:
             Maps offsets to the markers in the control batches of `table`, as returned by
             `read_markers`.
         """
-        return [Aborted(*transaction) for transaction in self._table.update(table, markers)]
+        aborted = self._table.update(table, markers)
+        return [Aborted(*transaction) for transaction in aborted] if aborted else []

@@ -305,9 +305,7 @@ def _with_contradicting(parts: Parts, n_bads: int, placed: Placed) -> Parts:
     return Parts(parts.runs, bads.at(order), parts.run_at, bad_at[order])
 
 
-def _unfinished_tail(
-    segment: SegmentFile, walker: Walker, parts: Parts, lower: int
-) -> tuple[int, tuple[Finding, ...]]:
+def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int) -> tuple[int, tuple[Finding, ...]]:
     """Return the number of damaged byte ranges before an incomplete last batch of the last segment, and a finding.
 
     If the last batch is complete, return the number of all damaged byte ranges, and no finding.

@@ -36,6 +36,19 @@ class Stats:
     max_timestamp: int = NO_TIMESTAMP
     transactional: bool = False
 
+    @classmethod
+    def of(cls, batches: int, found: BatchSummary) -> Stats:
+        """Return the statistics of a number of batches. `found` is a summary of their headers."""
+        return cls(
+            batches,
+            None if found.wrappers else found.records,
+            found.codecs,
+            found.magics,
+            max(found.min_timestamp, NO_TIMESTAMP),
+            max(found.max_timestamp, NO_TIMESTAMP),
+            bool(found.attributes & TRANSACTIONAL_BIT),
+        )
+
     def add(self, batches: int, found: BatchSummary) -> None:
         """Add a number of batches to the statistics. `found` is a summary of their headers."""
         self.batches += batches

@@ -70,7 +70,11 @@ class Walker(TableReader):
         if scratch is not None:
             self._spans = scratch.spans
         self.run_bytes = run_bytes
-        self.stats: Stats = Stats()
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Summary of the batch headers that the last call of `walk` has read."""
+        return Stats()
 
     @cached_property
     def _spans(self) -> IntArray:
@@ -91,9 +95,9 @@ class Walker(TableReader):
             Called with the valid batches in each buffer (see `See`). There can be damage between
             these batches.
         """
-        self.stats = Stats()
         if cut_at is None and (small := self._small(cut_gaps, see)) is not None:
             return small
+        self.stats = Stats()
         self.search.restart()
         capacity = len(self._table)
         pending, seen = PartBuilder(self.stats, capacity, self.run_bytes, cut_gaps, cut_at), _Seen(self, see, capacity)
@@ -178,7 +182,7 @@ class Walker(TableReader):
             return None
         rows, spans = self._table[:n], self._spans[:m]
         found = core.summarize_batches(rows)
-        self.stats.add(n, found)
+        self.stats = Stats.of(n, found)
         if see is not None:
             see(0, self._buffer, rows, found, self)
         return parts_of_scan(rows, spans, cut_gaps)
