@@ -71,17 +71,17 @@ def outside(holes: IntArray, spans: IntArray) -> IntArray:
 
 def holes_of(damaged: Sequence[Damage]) -> dict[str, IntArray]:
     """Return the start and end positions of the damage in each file, sorted by position."""
-    parts = damaged.parts if isinstance(damaged, Joined) else [damaged]
+    columns = DamageColumns.of(damaged)
+    spans, start = paired(columns.position, columns.end), 0
     found: dict[str, list[IntArray]] = defaultdict(list)
-    for part in parts:
-        columns = DamageColumns.of(part)
-        spans = paired(columns.position, columns.end)
+    for part in damaged.parts if isinstance(damaged, Joined) else [damaged]:
         if isinstance(part, DamagedSpans):
-            found[part.file].append(spans)
+            found[part.file].append(spans[start : start + len(part)])
         else:
-            for damage, span in zip(part, spans, strict=True):
-                found[damage.file].append(span.reshape(1, 2))
-    return {file: _sorted(spans) for file, spans in found.items()}
+            for i, damage in enumerate(part, start):
+                found[damage.file].append(spans[i : i + 1])
+        start += len(part)
+    return {file: _sorted(parts) for file, parts in found.items()}
 
 
 def _sorted(parts: list[IntArray]) -> IntArray:

@@ -149,11 +149,13 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
     """
     target = create(path, mode)
     try:
+        if data and (written := os.write(target, data)) < len(data):
+            write_all(target, memoryview(data)[written:])
+        if synced:
+            os.fsync(target)
+    except OSError:
         with full_disk_named(path):
-            if data and (written := os.write(target, data)) < len(data):
-                write_all(target, memoryview(data)[written:])
-            if synced:
-                os.fsync(target)
+            raise
     finally:
         os.close(target)
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ..._backend import core
-from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
+from ...errors import ChecksumError, KafkaFormatError, StructureError, TruncatedError, UnsupportedError
 from ...text import quantity
 
 VERSION = 1
@@ -70,14 +70,11 @@ def sequence_after(sequence: int, n: int) -> int:
 
 def states_in(data: bytes) -> bytes:
     """Check a snapshot file, and return the bytes of its entries. Bytes after the last entry are ignored, as in Kafka."""
-    if len(data) < 2:
-        raise TruncatedError(f"the snapshot has {quantity(len(data), 'byte')} and ends before its version")
-    version = int.from_bytes(data[:2], "big", signed=True)
-    if version != VERSION:
-        raise UnsupportedError(f"the snapshot has version {version}; only version {VERSION} is supported")
     if len(data) < _HEAD.size:
-        raise TruncatedError(f"the snapshot has {len(data)} bytes and ends before its entry count", len(data))
-    _, crc, count = _HEAD.unpack_from(data)
+        raise _cut_off(data)
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != VERSION:
+        raise _unsupported(version)
     if core.crc32c(data[_CRC_START:]) != crc:
         raise ChecksumError("the snapshot's CRC does not match its crc field", 2)
     if not 0 <= count <= (len(data) - _HEAD.size) // _ENTRY.size:
@@ -85,6 +82,20 @@ def states_in(data: bytes) -> bytes:
             f"the entry count, {count}, does not match the size of the snapshot, {len(data)} bytes", _CRC_START
         )
     return data[_HEAD.size : _HEAD.size + count * _ENTRY.size]
+
+
+def _cut_off(data: bytes) -> KafkaFormatError:
+    """Return the error for a file that is too short for the head of a snapshot."""
+    if len(data) < 2:
+        return TruncatedError(f"the snapshot has {quantity(len(data), 'byte')} and ends before its version")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version != VERSION:
+        return _unsupported(version)
+    return TruncatedError(f"the snapshot has {len(data)} bytes and ends before its entry count", len(data))
+
+
+def _unsupported(version: int) -> KafkaFormatError:
+    return UnsupportedError(f"the snapshot has version {version}; only version {VERSION} is supported")
 
 
 def entries_of(states: bytes) -> list[ProducerEntry]:

@@ -297,8 +297,8 @@ class OffsetBounds:
     ----------
     parts : Parts
         Valid and damaged byte ranges of the segment.
-    chosen : array of int64, or slice
-        Indexes of the ranges of valid batches that are read in file order.
+    chosen : array of int64, or None
+        Indexes of the ranges of valid batches that are read in file order. None stands for all ranges.
     moved : tuple of two arrays of int64, or None
         First and last offsets of the ranges of valid batches that are out of place in the file, or
         None if there are none.
@@ -313,14 +313,15 @@ class OffsetBounds:
     def __init__(
         self,
         parts: Parts,
-        chosen: IntArray | slice,
+        chosen: IntArray | None,
         moved: tuple[IntArray, IntArray] | None,
         lower: int,
         next_base: int | None,
         overwritten: Overwritten = NOTHING_OVERWRITTEN,
     ) -> None:
-        self._at = parts.run_at[chosen]
-        self._first, self._last = parts.runs.first[chosen], parts.runs.last[chosen]
+        self._at, self._first, self._last = parts.run_at, parts.runs.first, parts.runs.last
+        if chosen is not None:
+            self._at, self._first, self._last = self._at[chosen], self._first[chosen], self._last[chosen]
         self._moved_first = self._moved_last = _NONE
         if moved is not None:
             order = np.argsort(moved[0], kind="stable")

@@ -29,6 +29,8 @@ def is_harmless(damaged: Sequence[Damage]) -> bool:
     For a few byte ranges, lists are faster than NumPy.
     """
     spans = DamageColumns.of(damaged)
+    if len(spans.length) == 1:
+        return spans.whole.item() and not spans.misplaced.item() and spans.length.item() > MARKER_SIZE
     return (
         all(spans.whole.tolist())
         and not any(spans.misplaced.tolist())

@@ -89,7 +89,7 @@ def overwritten_elsewhere(parts: Parts, n_bads: int, lower: int, upper: int | No
 
     For the parameters, see `overwriting_copies`. `parts` must contain a separate range after each gap.
     """
-    bads = _empty(OffsetBounds(parts, slice(None), None, lower, upper), parts, n_bads)
+    bads = _empty(OffsetBounds(parts, None, None, lower, upper), parts, n_bads)
     if not len(bads) or _thinned(parts.runs):
         return NOTHING_OVERWRITTEN
     gaps = _gaps_between_adjacent(parts, np.arange(len(parts.runs)), lower, upper)

@@ -274,14 +274,14 @@ def _resolve(
 
 def _damage_in_order(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, lower: int) -> DamagedSpans:
     """Return the damage of a segment whose batches are in offset order."""
-    bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
+    bounds = OffsetBounds(parts, None, None, lower, segment.next_base)
     damaged = damaged_spans(segment.name, parts, n_bads, bounds)
     if not damaged.columns.any_empty():
         return damaged
     if not parts.runs.dense.all():
         parts = walker.walk(cut_gaps=True)
     overwritten = overwritten_elsewhere(parts, n_bads, lower, segment.next_base)
-    bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base, overwritten)
+    bounds = OffsetBounds(parts, None, None, lower, segment.next_base, overwritten)
     return damaged_spans(segment.name, parts, n_bads, bounds)
 
 
