@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..._backend import core
 from ...types import Buffer, ByteArray, IntArray, LengthArray
 from .file_view import FileView
-from .local_files import write_all
+from .local_files import truncated, write_all
 from .span_buffer import GROUP_BYTES, PAGE_BYTES, SpanBuffer, window_of
 
 SMALL = 1 << 16
@@ -22,6 +22,7 @@ SMALL = 1 << 16
 For such ranges, reading and writing takes a third of the time of copy_file_range.
 """
 FEW = 16
+"""Number of byte ranges for which Python lists are faster than NumPy."""
 MOST_SPANS = 8192
 """Largest number of byte ranges that are copied together."""
 
@@ -77,6 +78,9 @@ class SpanCopier:
         OSError
             A byte range is past the end of `view` (EIO), or a system call fails.
         """
+        if not inserted and (few := self._few(view, spans)) is not None:
+            write_all(target, few)
+            return few
         windows, data, waiting, copied = 0, None, 0, 0
         for start, end, data in self.windows(view, spans):
             windows += 1
@@ -103,6 +107,25 @@ class SpanCopier:
         if inserted or windows > 1:
             return None
         return data if windows else b""
+
+    def _few(self, view: FileView, spans: IntArray) -> Buffer | None:
+        """Return the concatenated bytes of a few byte ranges of a small part of `view`, in file order.
+
+        The result is the same as with `windows`, but in a small segment, this takes half the time. If the byte
+        ranges must be read in another way, return None.
+        """
+        if not 0 < len(spans) <= FEW:
+            return None
+        rows = spans.tolist()
+        start, size = rows[0][0], rows[-1][1] - rows[0][0]
+        gaps = [after - end for (_, end), (after, _) in itertools.pairwise(rows)]
+        if size > SMALL or min(gaps, default=0) < 0 or sum(gaps) > PAGE_BYTES:
+            return None
+        if self._read.fill_all(view, start, size) < size:
+            raise truncated(view.path)
+        data = self._read.data[:size]
+        parts: list[Any] = [data[a - start : b - start] for a, b in rows] if any(gaps) else []
+        return b"".join(parts) if parts else data
 
     def windows(self, view: FileView, spans: IntArray) -> Iterator[tuple[int, int, ByteArray | None]]:
         """Divide byte ranges of `view` into ranges that are processed together.
@@ -138,7 +161,7 @@ class SpanCopier:
         else:
             got = self._read.fill(view, start, np.stack((positions, positions + lengths), axis=1))
         if got < size:
-            raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))
+            raise truncated(view.path)
         read = self._read.data
         if count == 1:
             self._offsets[0] = 0
