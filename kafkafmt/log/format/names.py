@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import NamedTuple
 
 from ...constants import MAX_OFFSET
@@ -70,14 +69,12 @@ def offsets_in(file_names: Iterable[str], suffix: str) -> dict[int, str]:
     }
 
 
-# Names are cached, because readers need the file name of a segment many times.
-@lru_cache(1024)
 def file_name(offset: int, suffix: str = ".log") -> str:
     """Return the name of a segment file. The name consists of an offset and a suffix.
 
     The offset has `OFFSET_DIGITS` digits. The names of producer snapshots have the same form.
     """
-    return f"{offset:0{OFFSET_DIGITS}}{suffix}"
+    return str(offset).zfill(OFFSET_DIGITS) + suffix  # faster than a format specification, and than a cache
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:
