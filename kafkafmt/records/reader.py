@@ -171,11 +171,23 @@ class RecordReader:
         yield from self._read_possible(buffer, table[begin:], found.codecs, on_batch_error)
 
     def count(self, buffer: Buffer, table: BatchTable, found: BatchSummary) -> int:
-        """Decode the records of the batches in `table`, and return their number.
+        """Decode the records of batches, and return their number.
 
-        For uncompressed batches, this takes less time than `read`. The parameters and the errors are those
-        of `read`, but `table` must be contiguous. `found` is a summary of `table`, or of a table that contains
-        all batches of `table`.
+        For uncompressed batches, this takes less time than `read`.
+
+        Parameters
+        ----------
+        buffer : bytes-like
+            The buffer to which the positions in `table` refer.
+        table : BatchTable
+            The batches, as a contiguous array.
+        found : BatchSummary
+            A summary of `table`, or of a table that contains all batches of `table`.
+
+        Raises
+        ------
+        KafkaFormatError
+            A batch is corrupted or exceeds a limit. The error is the same as in `read`.
         """
         high = SAFE_OFFSET if self.end_offset is None else min(self.end_offset - 1, SAFE_OFFSET)
         possible = self.first_offset <= found.lowest and found.highest <= high and not found.negative_delta

@@ -355,7 +355,7 @@ def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Findi
                 end = None
             elif base - 1 in damaged.last.tolist():
                 end = base
-        # The first offset is the base offset or the offset of the first batch. Usually, none of them is after `end`.
+        # The first offset is the base offset or the offset of the first batch. Usually, neither is after `end`.
         if end is not None and base is not None and end < max(base, next_plan.first_offset or 0):
             begins = _first_offset(next_plan)
             if begins is not None and end < begins:

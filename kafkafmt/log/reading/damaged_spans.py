@@ -19,6 +19,7 @@ from .rows import Joined, Rows, field_setters, objects_of
 
 _DAMAGE_SETTERS = field_setters(Damage)
 FEW_SPANS = 16
+"""Number of damaged byte ranges for which Python lists are faster than NumPy."""
 
 
 @dataclass
