@@ -170,39 +170,6 @@ class RecordReader:
             begin = at + 1
         yield from self._read_possible(buffer, table[begin:], found.codecs, on_batch_error)
 
-    def count(self, buffer: Buffer, table: BatchTable, found: BatchSummary) -> int:
-        """Decode the records of batches, and return their number.
-
-        For uncompressed batches, this takes less time than `read`.
-
-        Parameters
-        ----------
-        buffer : bytes-like
-            The buffer to which the positions in `table` refer.
-        table : BatchTable
-            The batches, as a contiguous array.
-        found : BatchSummary
-            A summary of `table`, or of a table that contains all batches of `table`.
-
-        Raises
-        ------
-        KafkaFormatError
-            A batch is corrupted or exceeds a limit. The error is the same as in `read`.
-        """
-        high = SAFE_OFFSET if self.end_offset is None else min(self.end_offset - 1, SAFE_OFFSET)
-        possible = self.first_offset <= found.lowest and found.highest <= high and not found.negative_delta
-        if possible and found.codecs <= 1 << CODEC_NONE:
-            columns, counted, limits = self.columns, 0, (self.first_offset, self.end_offset)
-            columns.reset()
-            while columns.cursor.item(0) < len(table):
-                if core.decode_records(buffer, table, columns, *limits) is not None:
-                    break  # `read` raises the error
-                counted += columns.rows
-                columns.clear()
-            else:
-                return counted
-        return sum(chunk.columns.rows for chunk in self.read(buffer, table))
-
     def _read_possible(
         self, buffer: Buffer, table: BatchTable, codecs: int, on_batch_error: OnBatchError | None
     ) -> Iterator[Chunk]:
@@ -304,6 +271,29 @@ class RecordReader:
                 columns.clear()
             if error is not None:
                 _fail(original[at], error, on_batch_error, moved)
+
+
+def count_records(reader: RecordReader, buffer: Buffer, table: BatchTable, found: BatchSummary) -> int:
+    """Decode the records of the batches in `table` with `reader`, and return their number.
+
+    For uncompressed batches, this takes less time than `RecordReader.read`. The errors are the same.
+    `table` must be contiguous. `found` is a summary of `table`, or of a table that contains all its batches.
+    """
+    columns, limits, high = reader.columns, (reader.first_offset, reader.end_offset), SAFE_OFFSET
+    if reader.end_offset is not None:
+        high = min(reader.end_offset - 1, SAFE_OFFSET)
+    possible = reader.first_offset <= found.lowest and found.highest <= high and not found.negative_delta
+    if possible and found.codecs <= 1 << CODEC_NONE:
+        counted = 0
+        columns.reset()
+        while columns.cursor.item(0) < len(table):
+            if core.decode_records(buffer, table, columns, *limits) is not None:
+                break  # `read` raises the error
+            counted += columns.rows
+            columns.clear()
+        else:
+            return counted
+    return sum(chunk.columns.rows for chunk in reader.read(buffer, table))
 
 
 def offset_range_message(first: int, delta: int) -> str:

@@ -1,4 +1,4 @@
-"""Check that `RecordReader.count` returns the number of records that `RecordReader.read` yields."""
+"""Check that `count_records` returns the number of records that `RecordReader.read` yields."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from kafkafmt._backend import core
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records import RecordReader, build_batch
+from kafkafmt.records.reader import count_records
 from kafkafmt.types import BATCH_DTYPE, BatchTable
 
 
@@ -27,7 +28,7 @@ def batches(compression: str) -> tuple[bytes, BatchTable]:
 def test_count_is_the_number_of_records_that_are_read(compression: str, first_offset: int, expected: int) -> None:
     data, table = batches(compression)
     reader = RecordReader(("offset",), capacity=2, first_offset=first_offset)
-    assert reader.count(data, table, core.summarize_batches(table)) == expected
+    assert count_records(reader, data, table, core.summarize_batches(table)) == expected
     assert sum(chunk.columns.rows for chunk in reader.read(data, table)) == expected
 
 
@@ -38,7 +39,7 @@ def test_count_raises_the_error_of_read() -> None:
     errors = []
     reader = RecordReader(("offset",))
     for function in (
-        lambda: reader.count(damaged, table, core.summarize_batches(table)),
+        lambda: count_records(reader, damaged, table, core.summarize_batches(table)),
         lambda: [*reader.read(damaged, table)],
     ):
         with pytest.raises(KafkaFormatError) as caught:

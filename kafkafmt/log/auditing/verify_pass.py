@@ -15,6 +15,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
+from ...records.reader import count_records
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer
 from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.events import Events
@@ -150,7 +151,7 @@ class VerifyPass:
         The segment is then read again, because `is_complete` returns False.
         """
         try:
-            self.records += self._reader.count(buffer, data, found)
+            self.records += count_records(self._reader, buffer, data, found)
         except KafkaFormatError:
             self._usable = False
         late, self._reader.columns.late_times = self._reader.columns.late_times, False
