@@ -167,9 +167,8 @@ def taken_rows(columns: Columns, rows: np.ndarray) -> Columns:
 
 
 def _length(name: str, column: Any) -> int:
-    if isinstance(column, set | frozenset) or hasattr(
-        column, "columns"
-    ):  # Sets have no order, and tables several columns.
+    # A set has no order, and a table can have several columns.
+    if isinstance(column, set | frozenset) or hasattr(column, "columns"):
         raise TypeError(f"{name} must be a column, such as a list or an array, not a {type(column).__name__}")
     scalar = isinstance(column, str | bytes | bytearray | memoryview | dict) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):

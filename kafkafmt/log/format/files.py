@@ -127,8 +127,7 @@ def mode_and_times(path: Location | str, status: os.stat_result | None = None) -
 def list_directory(path: Location) -> tuple[list[str], list[str]]:
     """Return the subdirectory names and the file names in a directory. Both lists are sorted.
 
-    Broken symbolic links are returned as files. Pipes, sockets and devices are omitted, as in
-    Kafka.
+    For the file names, see `list_with_sizes`.
     """
     directories, names, _ = list_with_sizes(path)
     return directories, names
@@ -144,8 +143,8 @@ def list_links(path: Path) -> list[str]:
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
     """Return a directory's subdirectory names, its file names, and a dict that maps file names to sizes in bytes.
 
-    The file names include broken links, pipes, devices and sockets, and directories that are named
-    like a segment. They cannot be read, but omitting a segment would be a silent loss of records.
+    The file names also contain broken links, pipes, devices and sockets, and directories that are named
+    like a segment. They cannot be read. If such a segment were omitted, its records would be lost silently.
 
     For a local directory, the dict is empty, because each size would require a system call.
     """
