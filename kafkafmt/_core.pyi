@@ -898,12 +898,14 @@ def describe_damage(
     whole: npt.NDArray[np.bool_],
     misplaced: npt.NDArray[np.bool_],
 ) -> None:
-    """Compute the length of damaged byte ranges, and whether they are exactly one batch or out of place.
+    """Compute the length of each damaged byte range, whether it is exactly one batch, and whether it can have overwritten others.
 
     Parameters
     ----------
     spans : int64 array of shape (8, m)
-        The damaged byte ranges. Each column contains the fields that `scan_damaged` writes to one row.
+        The damaged byte ranges. Each column contains the fields that `scan_damaged` writes to one row. For batches
+        with contradicting offsets (problem -5) and for copies (problem -10), the fields `actual` and `stored` are the
+        first and the last offset of the batches.
     count : int
         The number n of columns that are used.
     firsts, lasts : int64 arrays of n items
@@ -1069,7 +1071,7 @@ class IndexMatches:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last batch, or 2**63 - 1 if this offset is larger. Without batches, the base offset."""
+        """The offset after the last batch, or 2**63 - 1 if this offset is larger. If there are no batches, the base offset."""
 
     def begin(self) -> None:
         """Remove all batches, so that `add` can start again with the first batch of the segment."""
@@ -1113,26 +1115,26 @@ class IndexMatches:
         """
 
     def copy_to(self, offsets: IntArray, times: IntArray) -> None:
-        """Copy the entries, and the batches to which they refer.
+        """Copy the fields of the entries, and fields of the batches to which they refer.
 
         Parameters
         ----------
         offsets : int64 array of shape (5, offset_entries)
-            For each entry of the offset index:
+            Receives five rows, with one item for each entry of the offset index:
 
-            - the offset and the position in the entry
-            - the lowest offset that the batch at the position of the entry can have, or 2**63 - 1 if there
-              is no such batch
-            - the last offset of the batch at the position of the entry, or -1
-            - the position of the batch whose last offset is the offset of the entry, or -1
+            1. the offset in the entry
+            2. the position in the entry
+            3. the lowest offset that the batch at this position can have, or 2**63 - 1 if there is no such batch
+            4. the last offset of the batch at this position, or -1 if there is no such batch
+            5. the position of the batch whose last offset is the offset in the entry, or -1 if there is no such batch
         times : int64 array of shape (5, time_entries)
-            For each entry of the time index:
+            Receives five rows, with one item for each entry of the time index:
 
-            - the timestamp and the offset in the entry
-            - the maximum timestamp of the batch that contains the offset of the entry, or -2 if there is no
-              such batch
-            - the largest timestamp of all batches up to this batch, or -2
-            - 1 if this batch has magic 0, otherwise 0
+            1. the timestamp in the entry
+            2. the offset in the entry
+            3. the maximum timestamp of the batch with this offset, or -2 if there is no such batch
+            4. the largest timestamp of all batches up to this batch, or -2 if there is no such batch
+            5. 1 if this batch has magic 0, otherwise 0
 
         Raises
         ------
@@ -1577,8 +1579,8 @@ def decompress_payloads(
     Returns
     -------
     done : int
-        Number of processed payloads. It is less than `count` after a fault if `stop_at_fault` is True, and if a
-        result is larger than `limit` or than the rest of `out`.
+        Number of processed payloads. It can be less than `count` in two cases: `stop_at_fault` is True and a payload
+        has a fault, or a result is larger than `limit` or than the rest of `out`.
     filled : int
         Total size of the results, in bytes.
 
@@ -1590,8 +1592,8 @@ def decompress_payloads(
     Notes
     -----
     For snappy data, the function makes the same checks as `check_snappy`. If corrupted gzip data does not fit into
-    the rest of `out`, a core can stop before it, or report its fault. The function runs without the GIL. For large
-    data, the decompressors of libraries are faster.
+    the rest of `out`, one core can stop before this payload, and the other core can report its fault. The function
+    runs without the GIL. For large data, the decompressors of libraries are faster.
     """
 
 def check_snappy(

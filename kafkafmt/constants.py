@@ -181,8 +181,8 @@ FAULTS = (
     FAULT_INNER_OFFSET,
 ) = range(1, len(FAULTS))
 
-# Error messages of zlib for gzip data that cannot be decompressed, except for index 1. `decompress_payloads` returns
-# indexes of this tuple.
+# Faults of gzip data. Index 0 means no fault, and index 1 is a message of kafkafmt. The others are messages of zlib.
+# `decompress_payloads` stores indexes of this tuple in the array `faults`.
 GZIP_FAULTS = (
     "",
     "gzip data ends before its end mark",

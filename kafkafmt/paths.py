@@ -1,7 +1,7 @@
 """Interpret user input as local paths or URLs.
 
-The Python API, the command and Spark convert every path of a log with `input_path`, every output path
-with `output_path`, and the path of every other file with `local_path`.
+`input_path` converts the paths and URLs of logs, and `output_path` the local paths to which the Python
+API writes. `local_path` converts the paths of other files.
 """
 
 from __future__ import annotations

@@ -28,15 +28,16 @@ enum {
     KF_GZIP_HEADER_SIZE = 10, /* without optional fields */
     KF_MAX_CODE_BITS = 15,
     KF_TABLE_BITS = 9,
-    KF_LENGTH_SYMBOLS = 19,   /* symbols of the code for the lengths of the other codes */
-    KF_LITERAL_SYMBOLS = 288, /* literals, the end of the block, and lengths */
-    KF_DISTANCE_SYMBOLS = 32,
+    KF_LENGTH_SYMBOLS = 19,   /* symbols of the code length code */
+    KF_LITERAL_SYMBOLS = 288, /* symbols of the literal/length code */
+    KF_DISTANCE_SYMBOLS = 32, /* symbols of the distance code */
     KF_END_OF_BLOCK = 256,
     KF_NO_SYMBOL = 511
 };
 
-/* A prefix code. The next KF_TABLE_BITS bits of the data are an index of `table`. An entry is the symbol, shifted by 4,
- * and the number of bits of its code. It is 0 if the code has more than KF_TABLE_BITS bits.
+/* A prefix code. The next KF_TABLE_BITS bits of the data are an index of `table`. An entry contains a symbol in its upper
+ * 12 bits, and the number of bits of the symbol's code in its lowest 4 bits. An entry of 0 means that the code has more
+ * than KF_TABLE_BITS bits.
  */
 typedef struct {
     uint16_t table[1 << KF_TABLE_BITS];
@@ -46,7 +47,7 @@ typedef struct {
 
 typedef struct {
     const uint8_t *p, *end;
-    uint64_t bits;   /* the next bits of the data, from the lowest one on */
+    uint64_t bits;   /* the next bits of the data; the lowest bit is the first one */
     unsigned count;  /* number of valid bits in `bits` */
 } kf_bit_reader;
 
@@ -119,7 +120,7 @@ static inline int kf_next_used(const uint8_t *lengths, int symbol, int n) {
 /* Create a code from the number of bits of each symbol's code. Return 0 if there is no such code.
  *
  * A code can have no symbols. If `may_be_partial` is 1, it can also have one symbol with a code of one bit. In
- * both cases, each missing code has one bit, as in zlib.
+ * both cases, an unassigned code is read as one bit, as in zlib.
  */
 static int kf_create_code(kf_prefix_code *code, const uint8_t *lengths, int n, int may_be_partial) {
     int unused = 1, longest = 0, index = 0;
@@ -170,7 +171,7 @@ static void inflate_init(void) {
     kf_create_code(&kf_fixed_distances, lengths, KF_DISTANCE_SYMBOLS, 0);
 }
 
-/* Read the two codes of a block. Their lengths are encoded with a third code. */
+/* Read the literal/length code and the distance code of a block. They are encoded with the code length code. */
 static int kf_read_codes(kf_bit_reader *in, kf_prefix_code *literals, kf_prefix_code *distances) {
     static const uint8_t order[KF_LENGTH_SYMBOLS] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
     uint8_t lengths[KF_LITERAL_SYMBOLS + KF_DISTANCE_SYMBOLS] = {0};

@@ -7,7 +7,8 @@ cdef extern from "_corelib/inflate.h":
 
 inflate_init()
 if KF_GZIP_NO_ROOM != len(GZIP_FAULTS):
-    raise ImportError(f"the native core has {KF_GZIP_NO_ROOM} faults of gzip data, constants.py has {len(GZIP_FAULTS)}; rebuild it")
+    raise ImportError(f"the native core has {KF_GZIP_NO_ROOM} faults of gzip data, but constants.py has {len(GZIP_FAULTS)}; "
+                      "rebuild the native core")
 
 
 cdef enum:
@@ -15,9 +16,10 @@ cdef enum:
 
 
 cdef inline int decompress_payload(int64_t codec, const uint8_t* p, int32_t length, uint8_t* out, int64_t room, int64_t* size) noexcept nogil:
-    """Decompress one payload into `out`, which has space for `room` bytes. Set `size` to the size of the result, or to -1.
+    """Decompress one payload into `out`, which has space for `room` bytes. Set `size` to the size of the result.
 
-    Return an index of GZIP_FAULTS or SNAPPY_FAULTS, 0, or DOES_NOT_FIT.
+    The size is -1 for a fault and for another codec. Return an index of GZIP_FAULTS or SNAPPY_FAULTS, 0 if there is no
+    fault, or DOES_NOT_FIT. In the last case, `size` is not set.
     """
     cdef size_t filled = 0
     cdef int64_t produced = 0

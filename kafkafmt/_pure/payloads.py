@@ -26,7 +26,7 @@ from .varint import natural
 
 
 class _DoesNotFitError(Exception):
-    """The result of a payload is larger than the rest of the output."""
+    """Raised if the result of a payload is larger than the limit or than the rest of the output."""
 
 
 def decompress_payloads(

@@ -164,8 +164,8 @@ class Correlation:
     def forget(self, correlation_id: int) -> None:
         """Remove the most recently added request with this correlation id, for example because it has no response.
 
-        If no request has this correlation id, do nothing. For example, another thread may have read
-        the response.
+        If no request has this correlation id, do nothing. This happens, for example, if another thread has
+        already read the response.
         """
         with self._lock:
             waiting = self._waiting.get(correlation_id)

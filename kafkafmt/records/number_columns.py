@@ -106,7 +106,7 @@ def _of_integers(column: np.ndarray, name: str) -> IntArray:
 
 
 def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
-    """Convert a list of Python and NumPy integers to int64. Booleans are rejected."""
+    """Convert a list of Python and NumPy integers to int64. Booleans and NumPy timedeltas are rejected."""
     kinds = {type(n) for n in column}
     nulls = {kind for kind in kinds if kind.__name__ in _NULL_TYPES}
     wrong = {

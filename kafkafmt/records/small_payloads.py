@@ -116,7 +116,7 @@ class SmallPayloads:
     def __init__(self, buffer: Buffer, table: BatchTable, limit: int, refused: IntArray | None = None) -> None:
         self._buffer, self._view, self._limit = buffer, byte_view(buffer), limit
         self._errors: dict[tuple[int, str | int], KafkaFormatError] = {}
-        """The errors that were created, by the codec, and by the message of a library or the fault that the core found."""
+        """The errors that were created. Each key is a codec, and the message of a library or a fault of the core."""
         codecs = (table["attributes"] & CODEC_MASK).astype(np.int64)
         self._positions = np.ascontiguousarray(table["payload_position"])
         self._sizes = np.ascontiguousarray(table["payload_size"])
@@ -126,21 +126,22 @@ class SmallPayloads:
         data = np.frombuffer(view_of(buffer), np.uint8)
         groups = np.full(len(table), _NOT_SMALL)
         present = set(self.codecs)  # avoid calls of numpy, because the table is often small
-        usual = _BY_CORE
+        default_group = _BY_CORE
         if CODEC_LZ4 in present:
-            # The core cannot decompress lz4 data. If payloads of other codecs were in another group, all runs of
-            # payloads of the same group would be short.
-            groups[_lz4_frames(data, codecs, table, limit)] = usual = _BY_LIBRARIES
+            # The core cannot decompress lz4 data. If the table contains lz4 data, libraries also decompress its gzip
+            # data. Otherwise, the group would often change from one payload to the next.
+            default_group = _BY_LIBRARIES
+            groups[_lz4_frames(data, codecs, table, limit)] = default_group
         if CODEC_NONE in present:
-            groups[(codecs == CODEC_NONE) & (self._sizes <= SMALL_PLAIN)] = usual
+            groups[(codecs == CODEC_NONE) & (self._sizes <= SMALL_PLAIN)] = default_group
         if CODEC_GZIP in present:
             rows = _gzip_members(data, codecs, table, limit)
             has_fields = first_bytes(data, table["payload_position"][rows]) != _PLAIN_GZIP_HEADER
-            groups[rows] = np.where(has_fields, _BY_LIBRARIES, usual)
+            groups[rows] = np.where(has_fields, _BY_LIBRARIES, default_group)
         if CODEC_SNAPPY in present:
             groups[small_payloads(CODEC_SNAPPY, codecs, table, SMALL_SNAPPY, len(data))] = _BY_CORE
         if refused is not None:
-            codecs[refused], groups[refused] = _REFUSED, usual
+            codecs[refused], groups[refused] = _REFUSED, default_group
         self._kinds = codecs
         self._groups: list[int] = groups.tolist()
         self._run_ends: list[int] = [*(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(table)]
@@ -160,8 +161,8 @@ class SmallPayloads:
 
         Return the size of each result in bytes, or -1 for an error. Also return each error, with its
         index in the list of sizes. Equal errors are the same object. If `stop_at_errors` is True,
-        the first error ends the list of sizes. The list is empty if the first payload is not small, or
-        if the core cannot decompress it.
+        the first error ends the list of sizes. The list is empty if the first payload is not small, or if
+        its result is larger than `room` or than the limit.
         """
         while self._run_ends[self._run] <= row:
             self._run += 1
@@ -261,7 +262,7 @@ class SmallPayloads:
 
 
 def _gzip_error(fault: int) -> KafkaFormatError:
-    """Create the error for an index of GZIP_FAULTS. It is the same as for the message of zlib."""
+    """Create the error for an index of GZIP_FAULTS. The error is the same as for zlib's message."""
     if fault == FAULT_GZIP_INCOMPLETE:
         return StructureError(INCOMPLETE_GZIP)
     return decompression_error(CODEC_GZIP, f"Error -3 while decompressing data: {GZIP_FAULTS[fault]}")

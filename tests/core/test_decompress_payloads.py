@@ -59,14 +59,14 @@ def number(value: int, size: int) -> str:
 
 
 def dynamic(lengths: dict[int, int], symbols: str, n_literals: int = 257, n_distances: int = 1) -> str:
-    """Return the start of a last block with its own codes. `lengths` are those of the code for lengths."""
+    """Return the start of a last block with dynamic codes. `lengths` contains the lengths of the code length code."""
     order = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15)
     counts = number(n_literals - 257, 5) + number(n_distances - 1, 5) + number(len(order) - 4, 4)
     return "1 01" + counts + "".join(number(lengths.get(symbol, 0), 3) for symbol in order) + symbols
 
 
 ONE_OR_ZERO = {0: 1, 1: 2, 18: 2}
-"""Lengths of a code for lengths. The codes are 0 for 0 bits, 10 for 1 bit, and 11 for 11 to 138 zeros."""
+"""Lengths of a code length code. It encodes length 0 as 0, length 1 as 10, and 11 to 138 zeros as 11."""
 ZEROS_138, ZEROS_118 = "11" + number(127, 7), "11" + number(107, 7)
 END_OF_BLOCK_ONLY = ZEROS_138 + ZEROS_118 + "10"
 """Only symbol 256 has a code. This code is 0."""
@@ -166,7 +166,7 @@ def test_mutated_gzip_data_has_the_result_of_zlib(core: ModuleType, seed: int) -
         for _ in range(20):
             payload = bytearray(whole)
             for _ in range(chance.choice((1, 1, 2))):
-                # The codes of a block are its first bytes.
+                # Often change the first bytes, which contain the codes of a block.
                 payload[chance.randrange(10, chance.choice((min(24, len(payload)), len(payload))))] ^= (
                     1 << chance.randrange(8)
                 )

@@ -78,7 +78,7 @@ def check_snappy(case: Case) -> list[int]:
 
 
 def payloads_case(chance: Random) -> Case:
-    """Return a few small payloads. Their codecs are in the names. Most payloads are mutated."""
+    """Return a few small payloads. The name of each begins with its codec id. Most payloads are mutated."""
     blobs = {}
     for i in range(chance.randint(1, 5)):
         codec = chance.choice((0, 1, 1, 1, 2))

@@ -114,7 +114,7 @@ class IndexAudit:
             return self._found
         end = self._segment.next_base if self._segment.next_base is not None else matches.next_offset
         damaged = DamageColumns.of(plan.damaged)
-        # If this is False, some entries may be wrong.
+        # If `agree` returns False, some entries may be wrong. Then all entries are checked.
         if matches.agree(end, damaged.first, damaged.last, damaged.position, damaged.length):
             return self._found
         offset_rows = np.empty((5, matches.offset_entries), np.int64)

@@ -269,9 +269,9 @@ def size_of(items: Sequence[Piece | Restored]) -> int:
 
 
 def fits(size: int, relative_offset: int) -> bool:
-    """Return whether an offset index can refer to all batches of a segment. Both limits are inclusive.
+    """Return whether an offset index can refer to all batches of a segment.
 
-    `size` is the size of the segment in bytes. `relative_offset` is the largest offset minus the base offset.
+    The limits are MAX_SEGMENT_BYTES and MAX_RELATIVE_OFFSET, inclusive. `size` is the size of the segment in bytes. `relative_offset` is the largest offset minus the base offset.
     """
     return size <= MAX_SEGMENT_BYTES and relative_offset <= MAX_RELATIVE_OFFSET
 

@@ -74,7 +74,7 @@ def file_name(offset: int, suffix: str = ".log") -> str:
 
     The offset has `OFFSET_DIGITS` digits. The names of producer snapshots have the same form.
     """
-    return str(offset).zfill(OFFSET_DIGITS) + suffix  # faster than a format specification, and than a cache
+    return str(offset).zfill(OFFSET_DIGITS) + suffix  # faster than a format specification or a cache
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:

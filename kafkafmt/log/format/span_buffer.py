@@ -15,7 +15,7 @@ GROUP_BYTES = 1 << 20
 """Largest total size of spans that are read together, in bytes."""
 WINDOW_BYTES = 2 << 30
 """Largest size of a part of a local file whose spans are read together, in bytes. By default, a segment has at most
-1 GiB. Therefore, any spans of such a segment can be read together.
+1 GiB. Therefore, spans of such a segment can be read together at any distance.
 """
 PAGE_BYTES = 4096
 """Largest gap between two spans of a local file that are read with one system call, in bytes."""
@@ -26,14 +26,15 @@ def window_of(view: FileView) -> int:
 
     In a remote file, one request reads the whole part. Therefore, the part must be small.
     """
-    return GROUP_BYTES if view.least_read else _largest_buffer(WINDOW_BYTES)
+    return GROUP_BYTES if view.least_read else _buffer_size(WINDOW_BYTES)
 
 
 @cache
-def _largest_buffer(size: int) -> int:
-    """Return the size of the largest sparse buffer that the operating system provides, but at most `size`.
+def _buffer_size(size: int) -> int:
+    """Return `size`, halved until the operating system provides a sparse buffer of this size.
 
     The operating system can limit the address space of a process, or refuse buffers that are larger than the memory.
+    The result is cached. It is at least half of GROUP_BYTES.
     """
     while size > GROUP_BYTES:
         try:

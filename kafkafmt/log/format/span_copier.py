@@ -22,7 +22,7 @@ SMALL = 1 << 16
 For such ranges, reading and writing takes a third of the time of copy_file_range.
 """
 FEW = 16
-"""Number of byte ranges for which Python lists are faster than NumPy."""
+"""Largest number of byte ranges for which Python lists are faster than NumPy."""
 MOST_SPANS = 8192
 """Largest number of byte ranges that are copied together."""
 
@@ -78,7 +78,7 @@ class SpanCopier:
         OSError
             A byte range is past the end of `view` (EIO), or a system call fails.
         """
-        if not inserted and (few := self._few(view, spans)) is not None:
+        if not inserted and (few := self._read_few(view, spans)) is not None:
             write_all(target, few)
             return few
         windows, data, waiting, copied = 0, None, 0, 0
@@ -108,11 +108,11 @@ class SpanCopier:
             return None
         return data if windows else b""
 
-    def _few(self, view: FileView, spans: IntArray) -> Buffer | None:
+    def _read_few(self, view: FileView, spans: IntArray) -> Buffer | None:
         """Return the concatenated bytes of a few byte ranges of a small part of `view`, in file order.
 
-        The result is the same as with `windows`, but in a small segment, this takes half the time. If the byte
-        ranges must be read in another way, return None.
+        For a small segment, this takes half the time of `windows`. Return None if there are many byte ranges, or if
+        they are not close together or not in file order.
         """
         if not 0 < len(spans) <= FEW:
             return None
@@ -155,8 +155,8 @@ class SpanCopier:
         `_positions` and `_lengths` contain the byte ranges. All of them are in [start, start + size).
         """
         positions, lengths = self._positions[:count], self._lengths[:count]
-        # `sum` is faster than NumPy for a few items.
-        if size <= GROUP_BYTES and size - (sum(lengths.tolist()) if count <= FEW else int(lengths.sum())) <= PAGE_BYTES:
+        total = sum(lengths.tolist()) if count <= FEW else int(lengths.sum())
+        if size <= GROUP_BYTES and size - total <= PAGE_BYTES:
             got = self._read.fill_all(view, start, size)
         else:
             got = self._read.fill(view, start, np.stack((positions, positions + lengths), axis=1))

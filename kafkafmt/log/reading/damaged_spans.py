@@ -19,7 +19,7 @@ from .rows import Joined, Rows, field_setters, objects_of
 
 _DAMAGE_SETTERS = field_setters(Damage)
 FEW_SPANS = 16
-"""Number of damaged byte ranges for which Python lists are faster than NumPy."""
+"""Largest number of damaged byte ranges for which Python lists are faster than NumPy."""
 
 
 @dataclass
@@ -99,10 +99,11 @@ class DamageColumns:
 
     def at(self, rows: slice | IntArray) -> DamageColumns:
         """Return a `DamageColumns` object with only the given rows."""
-        return DamageColumns(*(column[rows] for column in vars(self).values()))
+        return DamageColumns(*(column[rows] for column in _FIELDS(self)))
 
 
-_FIELDS = attrgetter(*(field.name for field in fields(DamageColumns)))  # `vars` would create a dict for each object
+# `vars` would create a dict for each object.
+_FIELDS = attrgetter(*(field.name for field in fields(DamageColumns)))
 
 _NONE = np.empty(0, np.int64)
 _NO_FLAGS = np.empty(0, np.bool_)

@@ -198,7 +198,7 @@ class Extents(Rows[Run]):
 
 
 _NO_TEXTS: list[tuple[str, str]] = []
-"""An empty list that all `BadColumns` objects without texts share. Each further list makes garbage collection slower."""
+"""Shared empty list, because a separate list for each segment would slow down garbage collection."""
 
 
 class BadColumns:

@@ -58,7 +58,7 @@ batch with a wrong CRC is then treated as incomplete.
 
 
 NO_FINDINGS: tuple[Finding, ...] = ()
-"""The findings of most segments. All plans share this object, because each list would make garbage collection slower."""
+"""Findings of a segment without problems. Shared, because a list for each segment would slow down garbage collection."""
 
 
 @dataclass

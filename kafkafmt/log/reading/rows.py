@@ -69,7 +69,7 @@ class Joined(Rows[T_co]):
     Attributes
     ----------
     parts : list of sequence
-        The sequences that are not empty. They must not change.
+        The sequences that are not empty. They must not change, because `columns` is computed only once.
     """
 
     def __init__(self, parts: Iterable[Sequence[T_co]]) -> None:

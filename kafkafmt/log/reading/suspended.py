@@ -217,7 +217,7 @@ def _is_provable(cause: Cause, directory: PartitionDir, index: IndexEntries) -> 
 
 
 def _continues_doubt(doubts: Doubts, unknown: npt.NDArray[np.bool_], next_offsets: IntArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of transactions that have an unknown outcome and follow another such transaction of the producer.
+    """Return a mask of transactions with an unknown outcome that directly follow another one of the same producer.
 
     There is no marker of the producer between the two transactions. Often, they are parts of a transaction that damage
     divided.
@@ -237,7 +237,7 @@ def _omit(
 ) -> None:
     """Add the transactions that `mask` selects to the aborted transactions. Transactions are grouped by producer.
 
-    `last` contains their last offsets. A transaction that `continues` selects is added to the offsets of the transaction
+    `last` contains their last offsets. A transaction that `continues` selects extends the offset range of the transaction
     before it.
     """
     starts, ends = mask & ~continues, mask & ~np.append(continues[1:], False)

@@ -13,7 +13,7 @@ import pytest
 
 from kafkafmt.log.format import span_buffer
 from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.span_buffer import GROUP_BYTES, PAGE_BYTES, SpanBuffer, _largest_buffer, window_of
+from kafkafmt.log.format.span_buffer import GROUP_BYTES, PAGE_BYTES, SpanBuffer, _buffer_size, window_of
 
 DATA = random.Random(3).randbytes(200_000)
 
@@ -92,10 +92,12 @@ def test_window_is_small_if_the_address_space_is_limited(file: Path, monkeypatch
         return mmap.mmap(-1, size)
 
     monkeypatch.setattr(span_buffer, "_sparse_memory", limited)
-    _largest_buffer.cache_clear()
-    with FileView(file) as view:
-        assert window_of(view) == 256 << 20
-    _largest_buffer.cache_clear()
+    _buffer_size.cache_clear()
+    try:
+        with FileView(file) as view:
+            assert window_of(view) == 256 << 20
+    finally:
+        _buffer_size.cache_clear()
 
 
 def test_window_of_a_remote_file_is_small(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

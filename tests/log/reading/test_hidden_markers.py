@@ -248,7 +248,7 @@ def test_batch_with_a_wrong_base_offset_hides_no_marker(tmp_path: Path) -> None:
 
 
 def test_adjacent_transactions_in_doubt_are_omitted_as_one_range(tmp_path: Path) -> None:
-    """Damage can divide transactions into many parts. Another transaction of the producer ends the range."""
+    """Damage can divide a transaction into many parts. They are omitted as one range, up to the producer's next marker."""
     folder = tmp_path / "t-0"
     folder.mkdir()
     log = bytearray()
