@@ -7,10 +7,10 @@ import click
 from ..log.auditing.diff import diff as diff_of
 from ..log.auditing.diff_report import Difference, DiffReport
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted, encode_json
+from ..text import counted
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, format_option, jobs_option, limit_batch_option, paths_argument
-from .output import keep_exit_code, progress_bar, show_table, tell
+from .output import print_report, progress_bar, show_table, tell
 
 SHOWN = 20
 """The table lists at most this number of differences per partition."""
@@ -73,12 +73,7 @@ def diff(
         raise click.UsageError(str(error)) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    with keep_exit_code(report.exit_code):
-        if output_format == "json":
-            click.echo(encode_json(report.to_dict()))
-        else:
-            _show(report)
-    return report.exit_code
+    return print_report(report, output_format, lambda: _show(report))
 
 
 def _show(report: DiffReport) -> None:

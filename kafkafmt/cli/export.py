@@ -207,7 +207,9 @@ def export(
             tell("interrupted: nothing was exported")
             return EXIT_INTERRUPTED
         raise
-    code = EXIT_UNREADABLE if report.unreadable else 0 if report.ok and not choice.damaged else EXIT_DAMAGE
+    code = 0 if report.ok and not choice.damaged else EXIT_DAMAGE
+    if report.unreadable:
+        code = EXIT_UNREADABLE
     with keep_exit_code(code):
         if output_format == "json":
             click.echo(encode_json(report.to_dict()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import groupby
 
 import click
@@ -13,10 +14,9 @@ from ..log.auditing.group_report import GroupReport, GroupTotal, report_groups
 from ..log.auditing.run import Run
 from ..log.reading.groups import CommittedOffset, Group, GroupState, Member
 from ..log.reading.selection import like
-from ..text import encode_json
 from .choosing import NotThereError, find, read_all_groups
 from .options import TIME_FORMS, Time, format_option, paths_argument, replicas_option
-from .output import keep_exit_code, moment, show_table, tell
+from .output import moment, print_report, show_table, tell
 
 UNKNOWN = "-"
 """Text for an unknown number, as in the output of `kafka-consumer-groups`."""
@@ -70,14 +70,8 @@ def groups(
     if names:
         _keep(state, names)
     report = report_groups(state, found.partitions, Run(on_message=tell), at, damaged)
-    with keep_exit_code(report.exit_code):
-        if output_format == "json":
-            click.echo(encode_json(report.to_dict()))
-        elif members:
-            _show_groups(report.groups)
-        else:
-            _show_offsets(report)
-    return report.exit_code
+    show = partial(_show_groups, report.groups) if members else partial(_show_offsets, report)
+    return print_report(report, output_format, show)
 
 
 def _keep(state: GroupState, names: tuple[str, ...]) -> None:

@@ -6,10 +6,9 @@ import click
 
 from ..log.auditing.describe import PartitionSummary, describe
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, format_option, paths_argument, replicas_option
-from .output import keep_exit_code, moment, progress_bar, show_table, tell
+from .output import moment, print_report, progress_bar, show_table, tell
 
 SPARE = ("format", "epoch", "segments", "codecs", "gaps", "times (UTC)")
 """Columns that are omitted if the terminal is too narrow. The first column is omitted first."""
@@ -46,12 +45,7 @@ def ls(
         raise not_there(error) from None
     if not found.partitions and not found.unreadable:
         tell_nothing_to_read()
-    with keep_exit_code(found.exit_code):
-        if output_format == "json":
-            click.echo(encode_json(found.to_dict()))
-        else:
-            _show(found.partitions)
-    return found.exit_code
+    return print_report(found, output_format, lambda: _show(found.partitions))
 
 
 def _show(partitions: tuple[PartitionSummary, ...]) -> None:

@@ -179,7 +179,8 @@ def diff(first: str, second: str, views: tuple[str, ...], max_batch_bytes: int, 
     """
     states = [_read(path, (None, None), max_batch_bytes) for path in (first, second)]
     found = metadata_diff(*states, views=views or None)
-    with keep_exit_code(max(found.exit_code, *(state.exit_code for state in states))):
+    exit_code = max(found.exit_code, *(state.exit_code for state in states))
+    with keep_exit_code(exit_code):
         if output_format == "json":
             click.echo(encode_json(found.to_dict()))
         else:
@@ -187,4 +188,4 @@ def diff(first: str, second: str, views: tuple[str, ...], max_batch_bytes: int, 
                 show(difference_text(difference))
             if found.equal:
                 tell("no difference")
-    return max(found.exit_code, *(state.exit_code for state in states))
+    return exit_code

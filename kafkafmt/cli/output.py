@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from textwrap import fill
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import click
 
 from ..log import Damage
-from ..text import offset_range, plain
+from ..text import encode_json, offset_range, plain
 from ..times import EPOCH
 
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
@@ -46,7 +46,7 @@ class ClosedPipeError(BrokenPipeError):
 
 @contextmanager
 def keep_exit_code(exit_code: int) -> Iterator[None]:
-    """Keep the exit code of a report, also if the program that reads stdout closes the pipe.
+    """Keep the exit code of a report, even if the program that reads stdout closes the pipe.
 
     Without this, ``kafkafmt verify … | head`` would hide damage from ``set -o pipefail``.
     """
@@ -54,6 +54,27 @@ def keep_exit_code(exit_code: int) -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise ClosedPipeError(exit_code) from None
+
+
+class Report(Protocol):
+    """A report that a command prints."""
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the command."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as it is printed with ``--format json``."""
+
+
+def print_report(report: Report, output_format: str, show: Callable[[], None]) -> int:
+    """Print a report as JSON, or with `show` if `output_format` is not "json". Return its exit code."""
+    with keep_exit_code(report.exit_code):
+        if output_format == "json":
+            click.echo(encode_json(report.to_dict()))
+        else:
+            show()
+    return report.exit_code
 
 
 def _wrapped(line: str, terminal: bool, indent: int) -> str:

@@ -9,12 +9,12 @@ from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.rewriting.rewrite import MARKER_LOST, ON_ERROR, RewriteReport
 from ..log.rewriting.rewrite import rewrite as rewrite_paths
-from ..text import counted, encode_json
+from ..text import counted
 from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
 from .new_directory import new_directory
 from .options import TIME_FORMS, Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, keep_exit_code, progress_bar, say_lines, show, show_table, tell
+from .output import EXIT_DAMAGE, print_report, progress_bar, say_lines, show, show_table, tell
 
 
 @click.command(
@@ -122,12 +122,7 @@ def rewrite(
         raise click.UsageError(str(error)) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    with keep_exit_code(report.exit_code):
-        if output_format == "json":
-            click.echo(encode_json(report.to_dict()))
-        else:
-            _show(report)
-    return report.exit_code
+    return print_report(report, output_format, lambda: _show(report))
 
 
 def _show(report: RewriteReport) -> None:

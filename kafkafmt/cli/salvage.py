@@ -8,11 +8,11 @@ from ..log.auditing.open_transactions import OpenTransaction
 from ..log.auditing.salvage import SalvageReport
 from ..log.auditing.salvage import salvage as salvage_paths
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted, encode_json, offset_range
+from ..text import counted, offset_range
 from .choosing import not_there, tell_nothing_to_read
 from .new_directory import new_directory
 from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument
-from .output import keep_exit_code, progress_bar, say, show, tell
+from .output import print_report, progress_bar, say, show, tell
 from .verify import show_lost, show_spans
 
 
@@ -94,12 +94,7 @@ def salvage(
         raise not_there(error) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    with keep_exit_code(report.exit_code):
-        if output_format == "json":
-            click.echo(encode_json(report.to_dict()))
-        else:
-            _show(report, stop_at_first)
-    return report.exit_code
+    return print_report(report, output_format, lambda: _show(report, stop_at_first))
 
 
 def _show(report: SalvageReport, stop_at_first: bool) -> None:

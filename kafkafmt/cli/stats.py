@@ -13,11 +13,11 @@ from ..log.auditing.stats import TOP
 from ..log.auditing.stats import stats as stats_of
 from ..log.auditing.stats_report import Content, Sizes, StatsReport, TopicStats
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted, encode_json, plain
+from ..text import counted, plain
 from .chart import sparkline
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, WholeNumber, choice_options, jobs_option, paths_argument, reading_options
-from .output import keep_exit_code, moment, progress_bar, say, show, show_table, tell
+from .output import moment, print_report, progress_bar, say, show, show_table, tell
 
 UNKNOWN = "?"
 SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
@@ -99,15 +99,10 @@ def stats(
         raise not_there(error) from None
     if not report.topics and not report.unreadable:
         tell_nothing_to_read()
-    with keep_exit_code(report.exit_code):
-        if output_format == "json":
-            click.echo(encode_json(report.to_dict()))
-        else:
-            _show(report)
     if plot_file is not None and report.topics:
         report.plot(plot_file)
         tell(f"charts: {Path(plot_file)}")
-    return report.exit_code
+    return print_report(report, output_format, lambda: _show(report))
 
 
 def _show(report: StatsReport) -> None:

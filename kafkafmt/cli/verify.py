@@ -10,10 +10,10 @@ import click
 from ..log.auditing.reports import PartitionReport, VerifyReport
 from ..log.auditing.verify import verify as verify_paths
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted, encode_json, quantity
+from ..text import counted, quantity
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
-from .output import NOTHING_MISSING, keep_exit_code, may_be_lost, progress_bar, say, say_lines, show, tell
+from .output import NOTHING_MISSING, may_be_lost, print_report, progress_bar, say, say_lines, show, tell
 
 SPANS_SHOWN = 10
 """The summary lists at most this number of lost offset ranges per partition."""
@@ -69,12 +69,7 @@ def verify(
         raise not_there(error) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    with keep_exit_code(report.exit_code):
-        if output_format == "json":
-            click.echo(encode_json(report.to_dict()))
-        else:
-            _show(report, shallow, paths)
-    return report.exit_code
+    return print_report(report, output_format, lambda: _show(report, shallow, paths))
 
 
 DELETE_INDEX = "stop the broker and delete the .index file of the segment; the broker then rebuilds all of its indexes"
