@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 
 from ...paths import Location, UrlPath
-from .names import base_offset_of
+from .packed import base_of
 from .stores import store_of
 
 _SEP = os.sep
@@ -143,8 +143,9 @@ def list_links(path: Path) -> list[str]:
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
     """Return a directory's subdirectory names, its file names, and a dict that maps file names to sizes in bytes.
 
-    The file names also contain broken links, pipes, devices and sockets, and directories that are named
-    like a segment. They cannot be read. If such a segment were omitted, its records would be lost silently.
+    The list of file names includes broken links, pipes, devices and sockets, and directories that are
+    named like a segment, although they cannot be read. Otherwise, such a segment would be skipped without
+    an error.
 
     For a local directory, the dict is empty, because each size would require a system call.
     """
@@ -157,16 +158,21 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 names.append(entry.name)
-            # A circular link is treated as broken, because is_dir() would raise an error for it.
-            elif entry.is_dir(follow_symlinks=False) or (
-                entry.is_symlink() and os.path.exists(entry.path) and entry.is_dir()
-            ):
+            elif _is_directory(entry):
                 directories.append(entry.name)
-                if base_offset_of(entry.name) is not None:
+                if base_of(entry.name) is not None:
                     names.append(entry.name)
             else:
                 names.append(entry.name)
     return sorted(directories), sorted(names), {}
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    """Return whether a directory entry is a directory or a symbolic link to a directory."""
+    if not entry.is_symlink():
+        return entry.is_dir(follow_symlinks=False)
+    # For a circular link, is_dir() would raise an error.
+    return os.path.exists(entry.path) and entry.is_dir()
 
 
 def file_size(path: Location | str) -> int | None:

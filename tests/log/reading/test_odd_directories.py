@@ -473,3 +473,15 @@ def test_segment_that_is_not_a_file_makes_the_partition_unreadable(
         assert inside(*command).returncode == 3
     with pytest.raises(OSError, match=WRONG_SEGMENT), kafkafmt.LogDirectory(data) as directory:
         directory.writer("t", 0)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_directory_named_like_a_compressed_segment_makes_the_partition_unreadable(tmp_path: Path, suffix: str) -> None:
+    data = tmp_path / "data"
+    for base in (0, 5):
+        segment(data / "t-0", base, five(base))
+    (data / "t-0" / f"{10:020}.log{suffix}").mkdir()
+    (partition,) = kafkafmt.open(data)
+    with pytest.raises(OSError, match=WRONG_SEGMENT):
+        list(partition)
+    assert inside("verify", data).returncode == 3
