@@ -33,52 +33,40 @@ cdef inline void read_index_entry(const uint8_t* p, bint times, int64_t base, in
         second[0] = int32_at(p + 4)
 
 
+cdef Py_ssize_t valid_entries(const uint8_t* data, Py_ssize_t n, bint times, int64_t base) noexcept nogil:
+    """Return the number of valid entries at the start of an index file with `n` complete entries."""
+    cdef int64_t first_low = 0 if times else base, second_low = base if times else 0
+    cdef int64_t first_before = first_low, second_before = second_low, first, second
+    cdef Py_ssize_t used = 0
+    while used < n:
+        read_index_entry(data + used * (12 if times else 8), times, base, &first, &second)
+        if first < first_before or second < second_before or (used and first == first_before):
+            break
+        first_before, second_before = first, second
+        used += 1
+    # If the only valid entry contains zeros, it is preallocated space.
+    return 0 if used == 1 and first_before == first_low and second_before == second_low else used
+
+
 def read_index_entries(data, entry_size, base_offset, entries):
     cdef Source source = Source(data)
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t size = natural(entry_size)
     if size not in (8, 12):
         raise ValueError(f"entry_size is {entry_size}; it must be 8 or 12")
-    cdef Py_ssize_t n = source.size // size, i, used = 0
-    cdef bint times = size == 12, valid = True
+    cdef Py_ssize_t n = source.size // size, i, used
+    cdef bint times = size == 12
     cdef int64_t* first = <int64_t*>required(arrays.take(entries, 2 * n, 8))
-    cdef int64_t* second = first + n
-    cdef int64_t base = base_offset, first_low = 0 if times else base, second_low = base if times else 0
-    cdef const uint8_t* p = source.data
+    cdef int64_t base = base_offset
     with nogil:
         for i in range(n):
-            read_index_entry(p, times, base, &first[i], &second[i])
-            p += size
-            if i == 0:
-                valid = first[0] >= first_low and second[0] >= second_low
-            else:
-                valid = valid and first[i] > first[i - 1] and second[i] >= second[i - 1]
-            used += valid
-        if used == 1 and first[0] == first_low and second[0] == second_low:
-            used = 0
+            read_index_entry(source.data + i * size, times, base, &first[i], &first[n + i])
+        used = valid_entries(source.data, n, times, base)
     return used
 
 
 cdef enum:
     MOST_DAMAGE = 32            # With more than this number of damaged byte ranges, index entries are not compared with the damage.
-
-
-cdef Py_ssize_t valid_entries(const uint8_t* p, Py_ssize_t n, bint times, int64_t base) noexcept nogil:
-    """Return the number of valid entries at the start of an index file, like read_index_entries()."""
-    cdef int64_t first, second, first_before = 0 if times else base, second_before = base if times else 0
-    cdef bint zeros = False
-    cdef Py_ssize_t i
-    for i in range(n):
-        read_index_entry(p, times, base, &first, &second)
-        if i == 0:
-            zeros = first == first_before and second == second_before
-            if first < first_before or second < second_before:
-                return 0
-        elif first <= first_before or second < second_before:
-            return 0 if zeros and i == 1 else i
-        first_before, second_before = first, second
-        p += 12 if times else 8
-    return 0 if zeros and n == 1 else n
 
 
 cdef class IndexMatches:

@@ -142,24 +142,27 @@ def offsets_around(run_at, firsts, lasts, lower, upper, at, found):
 
 def describe_damage(spans, count, firsts, lasts, lengths, whole, misplaced):
     cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t n = natural(count), room, i
+    cdef Py_ssize_t n = natural(count), columns, i
     cdef const int64_t* start = <const int64_t*>required(arrays.take(spans, 8 * n, 8, False))
-    room = arrays.size() // (8 * 8)
+    columns = arrays.size() // (8 * 8)
+    cdef const int64_t* end = start + columns
+    cdef const int64_t* problem = start + 2 * columns
+    cdef const int64_t* actual = start + 3 * columns
+    cdef const int64_t* stored = start + 4 * columns
+    cdef const int64_t* rest = start + 7 * columns
     cdef const int64_t* first = <const int64_t*>required(arrays.take(firsts, n, 8, False))
     cdef const int64_t* last = <const int64_t*>required(arrays.take(lasts, n, 8, False))
     cdef int64_t* length = <int64_t*>required(arrays.take(lengths, n, 8))
     cdef uint8_t* is_whole = <uint8_t*>required(arrays.take(whole, n, 1))
     cdef uint8_t* is_misplaced = <uint8_t*>required(arrays.take(misplaced, n, 1))
-    cdef int64_t problem
-    cdef bint changed
+    cdef bint contradicting, copied, other_count
     with nogil:
         for i in range(n):
-            length[i] = start[room + i] - start[i]
-            problem = start[2 * room + i]
-            changed = (<uint64_t>start[4 * room + i] - <uint64_t>start[3 * room + i]
-                       != <uint64_t>last[i] - <uint64_t>first[i])
-            is_whole[i] = start[7 * room + i] == 0 and (problem >= 0 or problem == OFFSET_PROBLEM or problem == COPY_PROBLEM)
-            is_misplaced[i] = problem == COPY_PROBLEM or (problem == OFFSET_PROBLEM and changed)
+            contradicting, copied = problem[i] == OFFSET_PROBLEM, problem[i] == COPY_PROBLEM
+            other_count = <uint64_t>stored[i] - <uint64_t>actual[i] != <uint64_t>last[i] - <uint64_t>first[i]
+            length[i] = end[i] - start[i]
+            is_whole[i] = rest[i] == 0 and (problem[i] >= 0 or contradicting or copied)
+            is_misplaced[i] = copied or (contradicting and other_count)
 
 
 cdef inline tuple fields_of_producer(const Batch* row):

@@ -154,6 +154,7 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
         if synced:
             os.fsync(target)
     except OSError:
+        # The context manager is created only for an error, because salvage writes thousands of small files.
         with full_disk_named(path):
             raise
     finally:
