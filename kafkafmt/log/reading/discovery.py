@@ -342,7 +342,7 @@ def _partition(
     swaps = [n for n in names if n.endswith(".log.swap")]
     problems += [Finding(n, "interrupted_swap", f"{n}: {SWAP_MESSAGE}") for n in swaps]
     messages += [f"{path / n}: {SWAP_MESSAGE}" for n in swaps]
-    messages += _skipped(path, names, {s.name for s in segments})
+    messages += _skipped(path, names, segments)
     found = PartitionDir(
         name.topic,
         name.partition,
@@ -376,10 +376,14 @@ def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoin
         return {}, []
 
 
-def _skipped(path: Location, names: list[str], read: set[str]) -> list[str]:
+def _skipped(path: Location, names: list[str], segments: list[SegmentFile]) -> list[str]:
     """Return messages about compressed segments that are not read."""
-    messages = []
-    for name in recognize.packed_segments(names):
+    messages: list[str] = []
+    packed = list(recognize.packed_segments(names))
+    if not packed:  # otherwise, each segment would keep its name in memory
+        return messages
+    read = {s.name for s in segments}
+    for name in packed:
         if segment_name_of(name) is None:
             messages.append(_packed_message(path / name))
         elif name not in read and (same := [n for n in read if base_of(n) == base_of(name)]):

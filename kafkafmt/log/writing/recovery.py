@@ -132,8 +132,9 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
     Return the base offsets of all segments, and the base offsets of the segments that have both
     indexes. Temporary files, indexes without a `.log` file, and unreadable snapshots are deleted.
     """
-    names = files.list_directory(folder)[1]
-    existing = set(names)
+    directories, names = files.list_directory(folder)
+    existing = set(names).difference(directories)  # Kafka ignores a directory named like a segment
+    names = sorted(existing)
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
     known = set(bases)
     for name in names:
