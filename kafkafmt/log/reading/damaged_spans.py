@@ -300,7 +300,7 @@ class OffsetBounds:
     parts : Parts
         Valid and damaged byte ranges of the segment.
     chosen : array of int64, or None
-        Indexes of the ranges of valid batches that are read in file order. None stands for all ranges.
+        Indexes of the ranges of valid batches that are read in file order. None means all ranges.
     moved : tuple of two arrays of int64, or None
         First and last offsets of the ranges of valid batches that are out of place in the file, or
         None if there are none.
