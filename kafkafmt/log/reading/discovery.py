@@ -379,7 +379,7 @@ def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoin
 def _skipped(path: Location, names: list[str], segments: list[SegmentFile]) -> list[str]:
     """Return messages about compressed segments that are not read."""
     messages: list[str] = []
-    packed = list(recognize.packed_segments(names))
+    packed = recognize.packed_segments(names)
     if not packed:  # otherwise, each segment would keep its name in memory
         return messages
     read = {s.name for s in segments}

@@ -108,18 +108,19 @@ class SegmentPlan:
     @property
     def first_offset(self) -> int | None:
         """First offset of the valid batches. None if the segment has no valid batch."""
-        offsets = self.extents.offsets if isinstance(self.extents, Extents) else self._offsets
+        offsets = self._offsets
         return None if offsets is None else offsets[0]
 
     @property
     def next_offset(self) -> int | None:
         """Offset after the last valid batch. None if the segment has no valid batch."""
-        offsets = self.extents.offsets if isinstance(self.extents, Extents) else self._offsets
+        offsets = self._offsets
         return None if offsets is None else offsets[1]
 
     @property
     def _offsets(self) -> tuple[int, int] | None:
-        return Extents(RunColumns.of(self.extents)).offsets
+        extents = self.extents
+        return extents.offsets if isinstance(extents, Extents) else Extents(RunColumns.of(extents)).offsets
 
 
 def plan_segment(
