@@ -30,7 +30,6 @@ from ..format import file_view, files
 from ..format.index_entries import (
     OFFSET_ENTRY,
     TIME_ENTRY,
-    Columns,
     all_offset_entries,
     all_time_entries,
     partial_entry_message,
@@ -55,14 +54,17 @@ def _read(segment: SegmentFile, names: Container[str] | None, suffix: str) -> tu
         return b"", [Finding(name, "unreadable_index", error.message)]
 
 
-def _trailing(name: str, data: bytes, entry: int, n: int, whole: Columns) -> list[Finding]:
-    """Return findings about the bytes after the `n` valid entries of an index file. `whole` contains all entries."""
-    found = []
+def _trailing(name: str, data: bytes, entry: int, n: int, base: int) -> list[Finding]:
+    """Return findings about the bytes after the `n` valid entries of an index file. An entry has `entry` bytes."""
+    found: list[Finding] = []
+    if n * entry == len(data):
+        return found
     if len(data) % entry:
         found.append(Finding(name, "index_length", partial_entry_message(len(data), entry)))
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
-        first, second = (int(c[n]) for c in whole)
+        whole = all_offset_entries if entry == OFFSET_ENTRY.itemsize else all_time_entries
+        first, second = (int(c[n]) for c in whole(data, base))
         message = f"entry {n} ({first}, {second}) is not larger than the previous entry, and is not one of the zeros at the end"
         found.append(Finding(name, "index_garbage", message))
     return found
@@ -78,18 +80,16 @@ class IndexAudit:
 
     def __init__(self, segment: SegmentFile, base: int, names: Container[str] | None = None) -> None:
         self._segment = segment
-        offset_data, self._found = _read(segment, names, ".index")
+        offset_data, offset_findings = _read(segment, names, ".index")
         time_data, time_findings = _read(segment, names, ".timeindex")
         self._matches = matches = core.IndexMatches(offset_data, time_data, base)
-        size, n = OFFSET_ENTRY.itemsize, matches.offset_entries
-        if n * size != len(offset_data):
-            whole = all_offset_entries(offset_data, base)
-            self._found += _trailing(segment.sibling_name(".index"), offset_data, size, n, whole)
-        self._found += time_findings
-        size, n = TIME_ENTRY.itemsize, matches.time_entries
-        if n * size != len(time_data):
-            whole = all_time_entries(time_data, base)
-            self._found += _trailing(segment.sibling_name(".timeindex"), time_data, size, n, whole)
+        offset_name, time_name = segment.sibling_name(".index"), segment.sibling_name(".timeindex")
+        self._found = [
+            *offset_findings,
+            *_trailing(offset_name, offset_data, OFFSET_ENTRY.itemsize, matches.offset_entries, base),
+            *time_findings,
+            *_trailing(time_name, time_data, TIME_ENTRY.itemsize, matches.time_entries, base),
+        ]
 
     def begin(self) -> None:
         """Remove all batches, so that `add` can start again with the first batch of the segment."""
