@@ -74,8 +74,8 @@ cdef inline void read_message_header(const uint8_t* base, const uint8_t* p, int3
     """Fill a table row for a message of magic 0 or 1.
 
     The payload of an uncompressed message is the message itself, as decode_records() expects. The
-    payload of a wrapper message is its compressed value. If the key and the value do not exactly
-    fill a wrapper message, the payload size is 0.
+    payload of a wrapper message is its compressed value. If the value is null or runs past the end of
+    the message, the payload size is 0.
     """
     cdef const uint8_t* end = p + ENTRY_OVERHEAD + length
     cdef const uint8_t* q = p + (LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0)
@@ -101,7 +101,7 @@ cdef inline void read_message_header(const uint8_t* base, const uint8_t* p, int3
         if key_length <= end - q - 4:
             q += key_length if key_length > 0 else 0
             value_length = int32_at(q)
-            if value_length >= 0 and value_length == end - q - 4:
+            if 0 <= value_length <= end - q - 4:
                 row.payload_position = q + 4 - base
                 row.payload_size = value_length
 

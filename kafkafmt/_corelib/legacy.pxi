@@ -5,14 +5,20 @@
 #
 # Each message set is checked before its messages are returned. The bounds and magic of each message must be valid.
 # The CRC-32 of inner messages must match, and inner messages must not be compressed.
+# As in Kafka's Java code, an inner message can have another magic than its wrapper, bytes can follow the value of a
+# message, and a message that is truncated by the end of its message set is ignored.
 # The check also finds the last offset, which is needed to convert the relative offsets of magic 1 to absolute offsets.
 # If all messages are requested and certainly fit into the columns, the messages are stored during the check.
 # Otherwise, a second pass stores the messages.
 
+cdef enum:
+    SET_ENDED = -1
+
 cdef struct Message:
     int64_t offset
-    int64_t timestamp
+    int64_t timestamp               # NO_TIMESTAMP for magic 0
     int32_t size
+    uint8_t magic
     int32_t key_length
     int32_t value_length
     int64_t key_position
@@ -27,12 +33,13 @@ cdef inline int read_message_fields(const uint8_t* base, const uint8_t* p, const
     """
     cdef const uint8_t* stop
     m.size = int32_at(p + LENGTH_AT)
-    if m.size < min_length(p[MAGIC_AT]) or m.size > end - p - ENTRY_OVERHEAD:
+    m.magic = p[MAGIC_AT]
+    if m.size < min_length(m.magic) or m.size > end - p - ENTRY_OVERHEAD:
         return FAULT_MESSAGE_END
     stop = p + ENTRY_OVERHEAD + m.size
     m.offset = int64_at(p)
-    m.timestamp = int64_at(p + LEGACY_TIMESTAMP_AT) if p[MAGIC_AT] else NO_TIMESTAMP
-    p += LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0
+    m.timestamp = int64_at(p + LEGACY_TIMESTAMP_AT) if m.magic else NO_TIMESTAMP
+    p += LEGACY_KEY_AT_V1 if m.magic else LEGACY_KEY_AT_V0
     m.key_length = int32_at(p)
     p += 4
     if m.key_length > stop - p - 4:
@@ -47,8 +54,34 @@ cdef inline int read_message_fields(const uint8_t* base, const uint8_t* p, const
     m.value_position = p - base
     if m.value_length < 0:
         m.value_length = -1
-        return 0 if p == stop else FAULT_MESSAGE_FIELDS
-    return 0 if m.value_length == stop - p else FAULT_MESSAGE_FIELDS
+    return 0 if m.value_length <= stop - p else FAULT_MESSAGE_FIELDS
+
+
+cdef inline int read_inner_message(const uint8_t* base, const uint8_t* p, const uint8_t* end, Message* m) noexcept nogil:
+    """Read and check the inner message at `p`.
+
+    Return an index of FAULTS, 0 if the message is valid, or SET_ENDED if the message set ends before
+    or inside the message.
+    """
+    cdef int32_t size
+    cdef int code
+    if end - p < ENTRY_OVERHEAD:
+        return SET_ENDED
+    size = int32_at(p + LENGTH_AT)
+    if size < MIN_LEGACY_LENGTH:
+        return FAULT_MESSAGE_END
+    if size > end - p - ENTRY_OVERHEAD:
+        return SET_ENDED
+    if p[MAGIC_AT] > MAGIC_V1:
+        return FAULT_MESSAGE_MAGIC
+    if size < min_length(p[MAGIC_AT]):
+        return FAULT_MESSAGE_END
+    if p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK:
+        return FAULT_NESTED
+    code = read_message_fields(base, p, end, m)
+    if code == 0 and actual_crc(p, size) != stored_crc(p):
+        code = FAULT_MESSAGE_CRC
+    return code
 
 
 cdef inline int32_t legacy_timestamp_type(const Batch* batch) noexcept nogil:
@@ -66,6 +99,8 @@ cdef inline void store_message(const uint8_t* base, const Message* m, int64_t of
                                Columns* out, Py_ssize_t row) noexcept nogil:
     cdef int64_t timestamp
     cdef bint slack
+    if m.magic == MAGIC_V0:
+        timestamp_type = TIMESTAMP_TYPE_NONE
     if out.offset != NULL:
         out.offset[row] = offset
     timestamp = max_timestamp if timestamp_type == LOG_APPEND_TIME else m.timestamp
@@ -107,23 +142,22 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
     cdef const uint8_t* p = base + batch.payload_position
     cdef const uint8_t* end = p + batch.payload_size
     cdef bint wrapped = batch.attributes & CODEC_MASK
-    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    cdef Message m
     cdef int code = 0
     cdef int32_t timestamp_type = legacy_timestamp_type(batch)
+    memset(&m, 0, sizeof(m))
     count[0] = 0
     added[0] = 0
     highest[0] = INT64_MIN
     while p < end:
-        if end - p < ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic):
+        if wrapped:
+            code = read_inner_message(base, p, end, &m)
+        elif end - p < ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic):
             code = FAULT_MESSAGE_END
         elif p[MAGIC_AT] != <uint8_t>batch.magic:
             code = FAULT_MESSAGE_MAGIC
-        elif wrapped and p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK:
-            code = FAULT_NESTED
         else:
             code = read_message_fields(base, p, end, &m)
-            if code == 0 and wrapped and actual_crc(p, m.size) != stored_crc(p):
-                code = FAULT_MESSAGE_CRC
         if code:
             break
         if mode & STORE:
@@ -131,6 +165,8 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
         highest[0] = max(highest[0], m.offset)
         count[0] += 1
         p += ENTRY_OVERHEAD + <Py_ssize_t>m.size
+    if code == SET_ENDED:
+        code = 0
     if code == 0 and count[0] == 0:
         code = FAULT_EMPTY_SET
     if code == 0 and wrapped and batch.magic == MAGIC_V1 and batch.base_offset != 0:
@@ -153,7 +189,7 @@ cdef int decode_set_at_once(const uint8_t* base, const Batch* batch, Columns* ou
     cdef Py_ssize_t need = <Py_ssize_t>batch.payload_size, rows = out.rows, i
     cdef int64_t count, added, highest
     cdef int status
-    if need // (ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic)) > out.capacity - rows:
+    if need // (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH) > out.capacity - rows:
         return WALK_FULL
     if (out.key.offsets != NULL and out.key.room - out.key.filled < need) or (
             out.value.offsets != NULL and out.value.room - out.value.filled < need):
@@ -179,12 +215,11 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
     """
     cdef const uint8_t* p
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
-    cdef bint wrapped = batch.attributes & CODEC_MASK
     cdef int64_t count, added, highest, offset, record = cursor.record
     cdef int32_t timestamp_type = legacy_timestamp_type(batch)
     cdef Py_ssize_t row = out.rows
     cdef int full = WALK_DONE
-    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    cdef Message m
     cdef int64_t first_offset = wanted.first, last_offset = wanted.last
     if record == 0 and first_offset == INT64_MIN and last_offset == INT64_MAX:
         full = decode_set_at_once(base, batch, out, fault)
@@ -198,11 +233,11 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
         if count > out.capacity - row and row:
             return WALK_FULL
     p = base + cursor.position
-    while p < end:
+    while record < count:
         if row == out.capacity:
             full = WALK_FULL
             break
-        if end - p < ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic) or p[MAGIC_AT] != <uint8_t>batch.magic or read_message_fields(base, p, end, &m):
+        if end - p < ENTRY_OVERHEAD + MIN_LEGACY_LENGTH or p[MAGIC_AT] > MAGIC_V1 or end - p < ENTRY_OVERHEAD + min_length(p[MAGIC_AT]) or read_message_fields(base, p, end, &m):
             fault.code = FAULT_MESSAGE_END          # The cursor is wrong, or the bytes have changed since the check.
             fault.position = p - base
             discard_rows(out, out.rows, row)
@@ -239,7 +274,7 @@ cdef int64_t decode_plain_messages(const uint8_t* base, const Batch* batches, in
     cdef const uint8_t* p
     cdef Py_ssize_t row = out.rows
     cdef int32_t timestamp_type
-    cdef Message m = Message(0, 0, 0, 0, 0, 0, 0)
+    cdef Message m
     cdef int64_t first_offset = wanted.first, last_offset = wanted.last
     while at < count and row < out.capacity:
         b = &batches[at]
@@ -274,10 +309,9 @@ cdef inline bint offsets_rise(const uint8_t* p, int64_t count) noexcept nogil:
 cdef inline int64_t latest_time(const uint8_t* p, const Batch* batch, int64_t count) noexcept nogil:
     """Return the highest timestamp of the `count` valid messages at `p`, as `decode_records` returns it."""
     cdef int64_t i, latest = INT64_MIN
-    if batch.magic == MAGIC_V0 or legacy_timestamp_type(batch) == LOG_APPEND_TIME:
-        return NO_TIMESTAMP if batch.magic == MAGIC_V0 else batch.max_timestamp
+    cdef bint append_time = legacy_timestamp_type(batch) == LOG_APPEND_TIME
     for i in range(count):
-        latest = max(latest, int64_at(p + LEGACY_TIMESTAMP_AT))
+        latest = max(latest, NO_TIMESTAMP if p[MAGIC_AT] == MAGIC_V0 else batch.max_timestamp if append_time else int64_at(p + LEGACY_TIMESTAMP_AT))
         p += ENTRY_OVERHEAD + <Py_ssize_t>int32_at(p + LENGTH_AT)
     return latest
 

@@ -84,8 +84,8 @@ def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int,
     """Return the header of a message of magic 0 or 1 as a row of BATCH_DTYPE.
 
     The payload of an uncompressed message is the message itself, as `decode_records` expects. The
-    payload of a wrapper message is its compressed value. If the key and the value of a wrapper
-    message do not end exactly at the end of the message, the payload size is 0.
+    payload of a wrapper message is its compressed value. If the value is null or runs past the end of
+    the message, the payload size is 0.
     """
     (offset,), (crc,) = INT64.unpack_from(view, p), UINT32.unpack_from(view, p + LEGACY_CRC_AT)
     size, attributes = length + ENTRY_OVERHEAD, view[p + LEGACY_ATTRIBUTES_AT] & LEGACY_ATTRIBUTES
@@ -98,7 +98,7 @@ def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int,
         if key_length <= end - q - 4:
             q += max(key_length, 0) + 4
             (value_length,) = INT32.unpack_from(view, q - 4)
-            if 0 <= value_length == end - q:
+            if 0 <= value_length <= end - q:
                 payload, payload_size = q, value_length
     return (
         p,

@@ -38,6 +38,7 @@ class Output:
         self.view = view
         self.columns = columns
         self.timestamp_type = timestamp_type
+        self.timestamp_types: list[int] = []  # of each row, if they can differ
         self.max_timestamp = max_timestamp
         self.rows: list[Row] = []
         self.headers = 0
@@ -81,7 +82,7 @@ class Output:
             put(c.timestamp, times)
             c.late_times |= max(times) > self.max_timestamp
         if c.timestamp_type is not None:
-            c.timestamp_type[a:b] = self.timestamp_type
+            c.timestamp_type[a:b] = self.timestamp_types or self.timestamp_type
         if c.timestamp_micros is not None:
             put(c.timestamp_micros, self.micros())
         put_spans("key", [r[2] for r in self.rows])
@@ -104,11 +105,11 @@ class Output:
         A missing timestamp is returned as MICROS_NONE. A timestamp that does not fit into int64 is
         returned as MICROS_BEYOND.
         """
-        if self.timestamp_type == TIMESTAMP_TYPE_NONE:
-            self.columns.odd_times = True
-            return [MICROS_NONE] * len(self.rows)
         micros = [r[1] * 1000 if -MAX_MILLIS <= r[1] <= MAX_MILLIS else MICROS_BEYOND for r in self.rows]
-        if MICROS_BEYOND in micros:
+        for i, timestamp_type in enumerate(self.timestamp_types):
+            if timestamp_type == TIMESTAMP_TYPE_NONE:
+                micros[i] = MICROS_NONE
+        if MICROS_BEYOND in micros or MICROS_NONE in micros:
             self.columns.odd_times = True
         return micros
 
@@ -155,8 +156,9 @@ def give_messages(
         if count > columns.capacity - columns.rows and columns.rows:
             return False
     output = Output(view, columns, messages.timestamp_type, messages.max_timestamp)
-    while position < messages.end and output.room():
-        message = messages.read(view, position)
+    for message in messages.messages(view, position):
+        if not output.room():
+            break
         offset = as_int64(message.offset + add)
         if first_offset <= offset <= last_offset:
             if not output.take_data(message.key[1], message.value[1]):
@@ -164,9 +166,10 @@ def give_messages(
                     return False  # The message set does not fit. The caller decodes it again into empty columns.
                 break
             output.rows.append(Row(offset, message.timestamp, message.key, message.value, [], 0, message.next))
+            output.timestamp_types.append(message.timestamp_type)
         record, position = record + 1, message.next
     output.store()
-    full = position < messages.end
+    full = record < count
     cursor[:3] = (cursor[0], record, position) if full else (cursor[0] + 1, 0, position)
     return not full
 

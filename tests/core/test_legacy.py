@@ -144,15 +144,15 @@ GOOD = [message(1, b"k", b"v%d" % i, offset=i) for i in range(3)]
     ("inner", "position", "words"),
     [
         (b"", 0, "empty"),
-        (GOOD[0] + GOOD[1][:-1], len(GOOD[0]), "does not fit"),
-        (GOOD[0] + GOOD[1][:20], len(GOOD[0]), "does not fit"),
-        (GOOD[0] + mutate(GOOD[1], 8, b"\x7f"), len(GOOD[0]), "does not fit"),
+        (GOOD[0][:-1], 0, "empty"),
+        (GOOD[0][:11], 0, "empty"),
         (GOOD[0] + mutate(GOOD[1], 8, b"\x00\x00\x00\x05"), len(GOOD[0]), "does not fit"),
-        (GOOD[0] + message(0, b"k", b"12345678"), len(GOOD[0]), "a different magic"),
+        (GOOD[0] + mutate(GOOD[1], 8, b"\x00\x00\x00\x15"), len(GOOD[0]), "does not fit"),
+        (GOOD[0] + mutate(GOOD[1], 16, b"\x02"), len(GOOD[0]), "other than 0 and 1"),
         (GOOD[0] + message(1, None, b"x", attributes=1, offset=1), len(GOOD[0]), "itself compressed"),
         (GOOD[0] + mutate(GOOD[1], 20, b"\x01"), len(GOOD[0]), "CRC-32"),
-        (GOOD[0] + repaired(mutate(GOOD[1], 29, b"\x7f")), len(GOOD[0]), "do not fill"),
-        (GOOD[0] + repaired(mutate(GOOD[1], 34, b"\x01")), len(GOOD[0]), "do not fill"),
+        (GOOD[0] + repaired(mutate(GOOD[1], 29, b"\x7f")), len(GOOD[0]), "runs past"),
+        (GOOD[0] + repaired(mutate(GOOD[1], 34, b"\x7f")), len(GOOD[0]), "runs past"),
     ],
 )
 def test_corrupted_inner_message_is_a_structure_error(
@@ -164,6 +164,60 @@ def test_corrupted_inner_message_is_a_structure_error(
     assert isinstance(error, StructureError)
     assert (error.position, error.base_offset) == (position, 102)
     assert words in error.message
+
+
+@pytest.mark.parametrize("size", [1, 4, 11, 12, 20, len(GOOD[2]) - 1])
+def test_truncated_message_at_the_end_of_a_wrapper_is_ignored(core: ModuleType, size: int) -> None:
+    inner = GOOD[0] + GOOD[1] + GOOD[2][:size]
+    table = inner_table(core, wrap(1, inner, 101), inner)
+    rows, error = decode(core, inner, table)
+    assert ([r[0] for r in rows], error) == ([100, 101], None)
+    for capacity in (1, 2, 3):
+        steps = decode_steps(core, inner, table, capacity=capacity)
+        assert [r[0] for rows, _, _ in steps for r in rows] == [100, 101]
+    found = np.empty((4, 1), np.int64)
+    core.message_offsets(inner, table, *found)
+    assert found[:3, 0].tolist() == [100, 101, 2]
+
+
+@pytest.mark.parametrize("attributes", [1, 9])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_inner_messages_can_have_another_magic_than_their_wrapper(
+    core: ModuleType, magic: int, attributes: int
+) -> None:
+    """The expected values follow from Kafka's LegacyRecord and AbstractLegacyRecordBatch."""
+    inner = b"".join(message(i % 2, b"k", b"v%d" % i, offset=i, timestamp=70 + i) for i in range(4))
+    table = inner_table(core, wrap(magic, inner, 3, timestamp=99, attributes=attributes), inner)
+    times = {
+        (0, 1): [(-1, -1), (71, -1), (-1, -1), (73, -1)],
+        (0, 9): [(-1, -1), (71, -1), (-1, -1), (73, -1)],
+        (1, 1): [(-1, -1), (71, 0), (-1, -1), (73, 0)],
+        (1, 9): [(-1, -1), (99, 1), (-1, -1), (99, 1)],
+    }
+    for bounds in ({}, {"first": 0}):
+        rows, error = decode(core, inner, table, **bounds)
+        assert error is None
+        assert [r[0] for r in rows] == [0, 1, 2, 3]
+        assert [r[1:3] for r in rows] == times[magic, attributes]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_bytes_after_the_value_of_a_message_are_ignored(core: ModuleType, magic: int) -> None:
+    def longer(data: bytes) -> bytes:
+        size = struct.pack(">I", len(data) + 3 - 12)
+        return repaired(data[:8] + size + data[12:] + b"xyz")
+
+    plain = longer(message(magic, b"k", b"value", offset=5)) + longer(message(magic, b"k", None, offset=6))
+    rows, error = decode(core, plain)
+    assert error is None
+    assert [(r[0], r[3][1], r[4][1]) for r in rows] == [(5, 1, 5), (6, 1, -1)]
+    wrapper = longer(wrap(magic, plain, 6))
+    table, result = scan(core, wrapper)
+    assert result.error is None
+    at, size = int(table["payload_position"][0]), int(table["payload_size"][0])
+    assert gzip.decompress(wrapper[at : at + size]) == plain
+    rows, error = decode(core, plain, inner_table(core, wrapper, plain))
+    assert ([r[0] for r in rows], error) == ([5, 6], None)
 
 
 def test_inner_offset_above_that_of_the_wrapper_is_an_error(core: ModuleType) -> None:
