@@ -2,7 +2,7 @@
 
 Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
-Only this module, `compressor.py` and `unpacking.py` import third-party compression packages. The
+Only this module, `compressor.py`, `odd_codec_ends.py` and `unpacking.py` import third-party compression packages. The
 decompressed data of many batches is appended to an `Arena`, a buffer that grows as needed. One call of
 the native core can then decode all these batches. Contexts and buffers for decompression are reused.
 

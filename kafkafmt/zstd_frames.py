@@ -43,7 +43,7 @@ def is_single_frame(data: memoryview) -> bool:
     return frames == 1
 
 
-def _header_size(descriptor: int) -> int:
+def header_size(descriptor: int) -> int:
     """Return the size of a zstd frame header in bytes. `descriptor` is the fifth byte of the header.
 
     The header consists of the magic, descriptor, window size, dictionary id and content size.
@@ -55,4 +55,4 @@ def _header_size(descriptor: int) -> int:
     return size
 
 
-_HEADER_SIZES = [_header_size(descriptor) for descriptor in range(256)]
+_HEADER_SIZES = [header_size(descriptor) for descriptor in range(256)]

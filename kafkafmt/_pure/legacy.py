@@ -74,7 +74,9 @@ class MessageSet:
         attributes = int(row["attributes"])
         self.wrapped = bool(attributes & CODEC_MASK)
         self.max_timestamp = int(row["max_timestamp"])
-        self.timestamp_type = TIMESTAMP_TYPE_NONE if self.magic == MAGIC_V0 else int(bool(attributes & LOG_APPEND_TIME_BIT))
+        self.timestamp_type = (
+            TIMESTAMP_TYPE_NONE if self.magic == MAGIC_V0 else int(bool(attributes & LOG_APPEND_TIME_BIT))
+        )
         self.start = int(row["payload_position"])
         self.end = self.start + int(row["payload_size"])
 

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._backend import core
-from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, MAGIC_V0, MAGIC_V2, MAX_OFFSET
-from ..errors import KafkaFormatError, UnsupportedError
+from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, MAGIC_V0, MAGIC_V2, MAX_OFFSET, XERIAL_MAGIC
+from ..errors import KafkaFormatError, StructureError, UnsupportedError
 from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, view_of
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
+    from .odd_ends import OddEnd
     from .small_payloads import SmallPayloads
 
 NO_ROWS = np.empty(0, np.int64)
+_XERIAL_START = XERIAL_MAGIC[:4]
 ARENA_BYTES = 768 * 1024
 """Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
 
@@ -51,6 +53,8 @@ class PayloadReader:
         self._max_batch_bytes = max_batch_bytes
         self.decompressed_bytes: int = 0
         """Total size of the decompressed batches, in bytes."""
+        self.odd_ends: list[OddEnd] = []
+        """Batches with an odd end that were read so far."""
         self._errors: dict[tuple[int, int], KafkaFormatError] = {}
         """Results of `_error_without_header`, by codec and magic."""
 
@@ -77,7 +81,7 @@ class PayloadReader:
         """Find payloads that certainly cannot be decompressed.
 
         These are payloads with an unknown codec, payloads that do not begin with a header of their codec, and
-        small corrupted snappy data. Yield the indexes of batches in `table`, and the error that `read` would
+        small corrupted snappy blocks. Yield the indexes of batches in `table`, and the error that `read` would
         return for each of them. A hostile writer can create many such payloads. Calling a decompressor for
         each of them would take ten times as long.
         """
@@ -97,6 +101,9 @@ class PayloadReader:
             if len(found):
                 yield found, self._error_without_header(kind >> 8, kind & 0xFF)
         rows = small_payloads(CODEC_SNAPPY, codecs, table, SMALL_SNAPPY, len(data))
+        # The blocks of a xerial stream can be valid although other bytes follow them.
+        rows = rows[sizes[rows] >= len(_XERIAL_START)]
+        rows = rows[first_bytes(data, starts[rows]) != int.from_bytes(_XERIAL_START, "little")]
         faults, limit = np.empty(len(rows), np.int8), self._max_batch_bytes
         core.check_snappy(buffer, starts[rows], sizes[rows], len(rows), min(limit, MAX_OFFSET), faults)
         for fault in np.unique(faults[faults > 0]).tolist():
@@ -135,7 +142,7 @@ class PayloadReader:
         begin = 0
         while begin < len(table):
             arena.filled = 0
-            placed, errors = self._fill(magics, begin, small, stop_at_errors)
+            placed, errors = self._fill(table, magics, begin, small, stop_at_errors)
             end = begin + len(placed)
             lengths = np.array(placed, np.int64)
             found = np.maximum(lengths, 0)
@@ -147,7 +154,7 @@ class PayloadReader:
             begin = end
 
     def _fill(
-        self, magics: list[int], begin: int, small: SmallPayloads, stop_at_errors: bool
+        self, table: BatchTable, magics: list[int], begin: int, small: SmallPayloads, stop_at_errors: bool
     ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
         """Fill the arena with the payloads from index `begin` on. `magics` contains the magic of each batch.
 
@@ -160,18 +167,37 @@ class PayloadReader:
         with self._decompressor.reserved() as decompress:
             row = begin
             while row < len(magics) and arena.filled < ARENA_BYTES and not (stop_at_errors and errors):
-                sizes, failed = small.decompress(row, arena, ARENA_BYTES, stop_at_errors)
-                if sizes:
-                    errors += [(row - begin + i, error) for i, error in failed]
-                    placed += sizes
+                result: int | KafkaFormatError
+                sizes, failed = small.decompress(row, arena, ARENA_BYTES, stop_at_errors=True)
+                if failed:
+                    result = failed[0][1]
+                elif sizes:
+                    result = sizes[-1]
                 else:
                     result = self._append(decompress, magics[row], small.codecs[row], small.payload(row))
-                    if isinstance(result, KafkaFormatError):
-                        errors.append((len(placed), result))
-                        result = -1
-                    placed.append(result)
+                placed += sizes[:-1]
                 row = begin + len(placed)
+                if isinstance(result, KafkaFormatError):
+                    result = self._with_odd_end(table[row], small.payload(row), result)
+                if isinstance(result, KafkaFormatError):
+                    errors.append((len(placed), result))
+                    result = -1
+                placed.append(result)
+                row += 1
         return placed, errors
+
+    def _with_odd_end(self, batch: Any, payload: memoryview, error: KafkaFormatError) -> int | KafkaFormatError:
+        """Append a refused payload to the arena if all its records are complete. Otherwise, return its error."""
+        if not isinstance(error, StructureError):
+            return error
+        from .odd_ends import OddEnd, complete_prefix
+
+        prefix = complete_prefix(payload, batch, self._max_batch_bytes)
+        if prefix is None:
+            return error
+        self._arena.append(prefix.data)
+        self.odd_ends.append(OddEnd(int(batch["position"]), prefix.oddity, prefix.java_reads))
+        return len(prefix.data)
 
     def _append(
         self,

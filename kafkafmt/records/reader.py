@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from ..errors import KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, COLUMNS, BatchSummary, BatchTable, Buffer, IntArray, RecordColumns, Scan, view_of
 from .batch_errors import BatchErrors, inside_records
 from .payloads import PayloadReader
+
+if TYPE_CHECKING:
+    from .odd_ends import OddEnd
 
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
@@ -111,6 +114,11 @@ class RecordReader:
     def decompressed_bytes(self) -> int:
         """Total size of the decompressed batches, in bytes."""
         return self._payloads.decompressed_bytes
+
+    def take_odd_ends(self) -> list[OddEnd]:
+        """Return the batches with odd compressed data that were read since the last call."""
+        found, self._payloads.odd_ends = self._payloads.odd_ends, []
+        return found
 
     @property
     def decompress_seconds(self) -> float:

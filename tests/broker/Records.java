@@ -20,6 +20,7 @@ import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.ByteBufferOutputStream;
+import org.apache.kafka.common.utils.CloseableIterator;
 import org.apache.kafka.common.utils.PrimitiveRef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
@@ -36,6 +37,7 @@ import org.apache.kafka.storage.internals.log.RecordValidationException;
  *     RECORD is OFFSET,TIMESTAMP,KEY,VALUE[,HEADER_KEY:VALUE...]; APPEND_TIME and DELETE_HORIZON are -1 if there is none
  * marker BASE_OFFSET TIMESTAMP LEADER_EPOCH PRODUCER_ID EPOCH abort|commit COORDINATOR_EPOCH   → BYTES
  * read BYTES          → TIMESTAMP_TYPE,RECORD...     (CRCs are checked)
+ * consume BYTES       → NUMBER_OF_RECORDS, or error     (as a consumer reads batches)
  * murmur2 BYTES...    → HASH...
  * validate BYTES NEXT_OFFSET CODEC COMPACTED MAGIC TYPE NOW BEFORE_MAX AFTER_MAX LEADER_EPOCH ORIGIN
  *     → ok MAX_TIMESTAMP SIZE_MAY_HAVE_CHANGED NEXT_OFFSET BYTES
@@ -53,6 +55,7 @@ public final class Records {
                 case "build" -> hex(build(words));
                 case "marker" -> hex(marker(words));
                 case "read" -> read(words[1]);
+                case "consume" -> consume(words[1]);
                 case "murmur2" -> Stream.of(words).skip(1).map(w -> "" + Utils.murmur2(bytes(w))).collect(Collectors.joining(" "));
                 case "validate" -> validate(words);
                 default -> throw new IllegalArgumentException(line);
@@ -116,6 +119,24 @@ public final class Records {
             }
         }
         return out.toString();
+    }
+
+    private static String consume(String data) {
+        int count = 0;
+        try {
+            for (MutableRecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(bytes(data))).batches()) {
+                batch.ensureValid();
+                try (CloseableIterator<Record> records = batch.streamingIterator(BufferSupplier.create())) {
+                    while (records.hasNext()) {
+                        records.next().ensureValid();
+                        count++;
+                    }
+                }
+            }
+        } catch (RuntimeException | Error e) {
+            return "error";
+        }
+        return "" + count;
     }
 
     private static String validate(String[] words) {

@@ -13,10 +13,12 @@ import java_tools
 import numpy as np
 import pytest
 from decoding import fields
+from odd_batches import batches_that_java_refuses, batches_with_odd_ends
 
 import kafkafmt
 from kafkafmt import InvalidError, KafkaFormatError, Partitioner, build_batch, convert, iter_batches
 from kafkafmt.records import KAFKA_ERRORS, build_marker, iter_tables, validate_and_assign_offsets
+from kafkafmt.records.odd_ends import refused_by_java
 from kafkafmt.records.signatures import BatchOptions, ValidatorOptions
 
 pytestmark = [
@@ -83,6 +85,25 @@ def test_java_reads_the_records_of_built_batches(package: ModuleType) -> None:
     answers = java_records.ask(f"read {build_batch(records, **options).hex()}" for options, records in all_cases)
     for (options, records), answer in zip(all_cases, answers, strict=True):
         assert java_records.records_of(answer) == expected_records(options, records), options
+
+
+def test_java_reads_the_same_odd_ends(package: ModuleType) -> None:
+    batches = {**batches_with_odd_ends(), **batches_with_odd_ends(size=20_000)}
+    answers = java_records.ask(f"consume {batch.hex()}" for batch, _ in batches.values())
+    for (name, (_, java_reads)), answer in zip(batches.items(), answers, strict=True):
+        assert answer == ("40" if java_reads else "error"), name
+
+
+def test_java_refuses_the_batches_that_are_reported(package: ModuleType) -> None:
+    plain = {codec: bytes(build_batch([(None, b"v" * 9000)] * 40, codec=codec)) for codec in CODECS}
+    refused = batches_that_java_refuses()
+    assert java_records.ask(f"consume {batch.hex()}" for batch in refused.values()) == ["error"] * len(refused)
+    for name, batch in refused.items():
+        (table,) = iter_tables(batch)
+        assert [odd.java_reads for odd in refused_by_java(batch, table)] == [False], name
+    for batch in [*plain.values(), *(batch for batch, _ in batches_with_odd_ends().values())]:
+        (table,) = iter_tables(batch)
+        assert refused_by_java(batch, table) == []
 
 
 def produce_requests(seed: int = 11, count: int = 1500) -> Iterator[Request]:
