@@ -1254,6 +1254,11 @@ def decode_records(
     as MICROS_NONE. In both cases, `columns.odd_times` is set to True. If a stored timestamp in ms is
     after the maximum timestamp in the header of its batch, `columns.late_times` is set to True.
 
+    The offset of a record is the base offset plus the record's offset delta, as a signed 64-bit sum.
+    Kafka's reader does not check the delta, so any delta is accepted. If the delta is negative, above
+    the last offset delta, or not above the delta of the previous record, `columns.odd_offsets` is set
+    to True.
+
     Control batches are decoded like all other batches. All fields of a record are checked, also
     those that the columns do not store. Therefore, the columns do not affect which batches are
     corrupted.

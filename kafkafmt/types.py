@@ -346,6 +346,11 @@ class RecordColumns:
     """Whether `timestamp` can contain a timestamp after the maximum timestamp in the header of its
     batch. The decoder sets this attribute to True, and the code that reads it resets it to False.
     """
+    odd_offsets = False
+    """Whether a decoded batch can have odd offset deltas: a delta that is negative, above the last offset
+    delta, or not above the previous one. The decoder sets this attribute to True, and the code that
+    reads it resets it to False.
+    """
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
     key_validity: ByteArray | None = None

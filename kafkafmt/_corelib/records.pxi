@@ -57,6 +57,11 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         probe = cursor[0]
         easy = cursor.record == 0 and batch_is_easy(base, b, out, wanted)
         status = decode_batch(base, b, out, cursor, fault, want, wanted, easy, AHEAD)
+        if status == WALK_OUTSIDE:
+            discard_rows(out, rows, out.rows)
+            out.headers = headers
+            cursor[0] = probe
+            status = decode_batch(base, b, out, cursor, fault, want, wanted, False, AHEAD)
         if status == WALK_FAULT:
             return WALK_FAULT
         if status != WALK_DONE:
@@ -131,7 +136,7 @@ cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) excep
     out.max_headers = min(natural(columns.max_headers), MAX_INT32)
     out.rows = natural(columns.rows)
     out.headers = natural(columns.headers)
-    out.odd_times = out.late_times = False
+    out.odd_times = out.late_times = out.odd_offsets = False
     if capacity == 0 or out.rows > capacity or out.headers > header_capacity:
         raise ValueError("columns.rows or columns.headers exceeds the capacity")
     load_filled(&out.key, out.rows)
@@ -159,6 +164,8 @@ cdef close_columns(columns, Columns* out):
         columns.odd_times = True
     if out.late_times:
         columns.late_times = True
+    if out.odd_offsets:
+        columns.odd_offsets = True
 
 
 cdef OffsetRange offset_range(object first_offset, object end_offset) except *:
@@ -303,7 +310,7 @@ cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const ui
             if status != WALK_FAULT:
                 discard_rows(out, rows, out.rows)
                 out.headers = headers
-                full[0] = True
+                full[0] = status != WALK_OUTSIDE
             break
         p += b.size
     return p

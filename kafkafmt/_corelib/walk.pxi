@@ -21,6 +21,7 @@ cdef enum:
     WALK_FULL_HEADERS = 2       # the header columns are too small for the next record
     WALK_FULL_DATA = 3          # the Arrow data buffers are too small for the next record
     WALK_FAULT = 4
+    WALK_OUTSIDE = 5            # mode EASY: the offset of a record is outside the requested range
 
     # Values of Fault.code that are not indexes of FAULTS.
     FAULT_UNSUPPORTED = 100
@@ -73,6 +74,7 @@ cdef struct Columns:
     Py_ssize_t headers
     bint odd_times              # timestamp_micros contains MICROS_BEYOND or MICROS_NONE
     bint late_times             # timestamp contains a timestamp after the maximum timestamp in the header of its batch
+    bint odd_offsets            # the offset delta of a record is negative, above the last offset delta, or not above the previous one
 
 cdef struct Cursor:             # a position between two records of a batch
     int64_t record              # number of records before this position
@@ -198,8 +200,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
       do not affect which batches are corrupted.
     - mode: STORE, COPY, EASY and CAREFUL. EASY omits the checks of the offset range and of the row
       capacity, but not the check of the header capacity.
-    - wanted: range of offsets. Records with other offsets are checked, but not stored. The range is
-      NULL unless STORE is set and EASY is not set.
+    - wanted: range of offsets. Records with other offsets are checked, but not stored. In the mode
+      EASY, such a record ends the walk with WALK_OUTSIDE. The range is NULL unless STORE is set.
     - ahead: prefetch distance in bytes. decode_plain() passes the size of the batch, so that the
       next batch is loaded while the current batch is decoded.
     """
@@ -215,7 +217,7 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
     cdef int32_t length, delta, header_count, key_length = -1, value_length = -1
     cdef int32_t timestamp_type = LOG_APPEND_TIME if batch.attributes & LOG_APPEND_TIME_BIT else CREATE_TIME
     cdef Py_ssize_t row = out.rows, header = out.headers
-    cdef bint store = mode & STORE, copy = mode & COPY, easy = mode & EASY, checked, inside
+    cdef bint store = mode & STORE, copy = mode & COPY, easy = mode & EASY, checked, inside, odd = False
     cdef int fault_code = 0, full = WALK_DONE
     cdef int64_t first_offset = 0, last_offset = 0
     cdef Binary keys = out.key, values = out.value
@@ -265,10 +267,12 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
         if p == NULL:
             fault_code = FAULT_OFFSET
             break
-        if KF_UNLIKELY(delta <= last_delta or delta > batch.last_offset_delta):
-            fault_code = FAULT_OFFSET if p > stop else FAULT_OFFSET_ORDER
-            break
         offset = <int64_t>(<uint64_t>batch.base_offset + <uint64_t>delta)
+        if KF_UNLIKELY(delta <= last_delta or delta > batch.last_offset_delta):
+            odd = True
+            if easy and (offset < wanted.first or offset > wanted.last):
+                full = WALK_OUTSIDE
+                break
         p = varint32(p, stop, &key_length, checked)
         if KF_UNLIKELY(p == NULL or p > stop or key_length > stop - p):
             fault_code = FAULT_KEY
@@ -364,6 +368,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
         fault.position = start - base
         fault.delta = last_delta
         return WALK_FAULT
+    if odd:
+        out.odd_offsets = True
     out.rows = row
     out.headers = header
     cursor.record = record
@@ -382,30 +388,30 @@ ctypedef int (*BatchWalk)(const uint8_t* base, const Batch* batch, Columns* out,
 cdef int walk_keys_values(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                           const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
-        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | EASY, NULL, ahead)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | EASY, wanted, ahead)
     return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE, wanted, AHEAD)
 
 
 cdef int walk_all_fields(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                          const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
-        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE | WANT_HEADERS, STORE | EASY, NULL, ahead)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE | WANT_HEADERS, STORE | EASY, wanted, ahead)
     return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE | WANT_HEADERS, STORE, wanted, AHEAD)
 
 
 cdef int walk_any_fields(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                          const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
-        return walk_batch(base, batch, out, cursor, fault, want, STORE | EASY, NULL, ahead)
+        return walk_batch(base, batch, out, cursor, fault, want, STORE | EASY, wanted, ahead)
     return walk_batch(base, batch, out, cursor, fault, want, STORE, wanted, AHEAD)
 
 
 cdef int walk_copies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                      const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy and want == (WANT_KEY | WANT_VALUE):
-        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | COPY | EASY, NULL, ahead)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | COPY | EASY, wanted, ahead)
     if easy:
-        return walk_batch(base, batch, out, cursor, fault, want, STORE | COPY | EASY, NULL, ahead)
+        return walk_batch(base, batch, out, cursor, fault, want, STORE | COPY | EASY, wanted, ahead)
     return walk_batch(base, batch, out, cursor, fault, want, STORE | COPY, wanted, AHEAD)
 
 
@@ -436,7 +442,7 @@ cdef inline bint batch_is_easy(const uint8_t* base, const Batch* b, const Column
 
 
 cdef inline bint batch_in_range(const Batch* b, const OffsetRange* wanted) noexcept nogil:
-    """Return whether all offsets of a batch are in the requested range."""
+    """Return whether all offsets in the header of a batch are in the requested range."""
     return b.last_offset_delta >= 0 and wanted.first <= b.base_offset <= wanted.last \
         and <uint64_t>wanted.last - <uint64_t>b.base_offset >= <uint64_t>b.last_offset_delta
 

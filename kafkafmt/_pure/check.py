@@ -109,7 +109,7 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
         row | {"magic": MAGIC_V2, "last_offset_delta": last_offset_delta, "count": count, "payload_size": len(view)}
     )
     try:
-        records = list(batch.rows(view, 0, 0, -1, MANY_HEADERS)) if count > 0 else []
+        records = list(batch.rows(view, 0, 0, MANY_HEADERS)) if count > 0 else []
     except KafkaFormatError:
         return None
     if not records:

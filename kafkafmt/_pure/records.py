@@ -229,10 +229,10 @@ def decode_records(
             if batch.count > columns.capacity - columns.rows and columns.rows:
                 return None
         output = Output(view, columns, batch.timestamp_type, batch.max_timestamp)
-        full, no_data_room, add = False, False, output.rows.append
+        full, no_data_room, odd, add = False, False, False, output.rows.append
         try:
             room = output.room()
-            for row in batch.rows(view, record, position, last_delta, max_headers):
+            for row in batch.rows(view, record, position, max_headers):
                 offset, _, _, _, headers, delta, following = row
                 wanted = first_offset <= offset <= last_offset
                 stored = len(headers) if wanted and with_headers else 0
@@ -246,16 +246,18 @@ def decode_records(
                     add(row)
                     output.headers += stored
                     room -= 1
+                odd |= not last_delta < delta <= batch.last_offset_delta
                 record, position, last_delta = record + 1, following, delta
             if full and not parts:
                 if columns.rows:
                     return None  # The batch does not fit. The caller decodes it again into empty columns.
-                for _ in batch.rows(view, record, position, last_delta, max_headers):
+                for _ in batch.rows(view, record, position, max_headers):
                     pass
         except (StructureError, TooLargeError) as error:
             # Return a copy of the error, because the traceback of the raised error would keep the buffer alive.
             return type(error)(error.message, error.position, error.base_offset)
         output.store()
+        columns.odd_offsets |= odd
         if full:
             cursor[1:] = record, position, last_delta
             if columns.rows:

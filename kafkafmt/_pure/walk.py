@@ -13,7 +13,6 @@ from ..constants import (
     FAULT_KEY,
     FAULT_LENGTH,
     FAULT_OFFSET,
-    FAULT_OFFSET_ORDER,
     FAULT_RECORD_END,
     FAULT_RECORD_REST,
     FAULT_TIMESTAMP,
@@ -71,7 +70,7 @@ def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
     return ((p, length), p + length) if length >= 0 else ((p, -1), p)
 
 
-def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, max_headers: int) -> Row:
+def read_record(data: Any, start: int, end: int, batch: Any, max_headers: int) -> Row:
     """Read the record at position `start` in a payload that ends at `end`."""
     base_offset = batch.base_offset
     code = FAULT_LENGTH
@@ -86,9 +85,6 @@ def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, ma
         timestamp = batch.timestamp(raw)
         code = FAULT_OFFSET
         delta, p = varint(data, p, stop)
-        code = FAULT_OFFSET_ORDER
-        if not last_delta < delta <= batch.last_offset_delta:
-            raise IndexError
         code = FAULT_KEY
         key, p = span(data, p, stop)
         code = FAULT_VALUE
@@ -116,7 +112,7 @@ def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, ma
     return Row(as_int64(base_offset + delta), timestamp, key, value, headers, delta, stop)
 
 
-def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int) -> Row | None:
+def read_plain(data: Any, start: int, end: int, batch: Any) -> Row | None:
     """Read a record that has no headers and only varints of one or two bytes. For any other record, return None.
 
     Most records are plain: every varint has one or two bytes, and the record has no headers. For
@@ -151,8 +147,6 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int) -> 
     if delta & 1 or delta >= 0x4000:
         return None
     delta >>= 1
-    if not last_delta < delta <= batch.last_offset_delta:
-        return None
     length = data[p]
     p += 1
     if length >= 0x80:
@@ -223,7 +217,7 @@ class Batch:
             return self.max_timestamp
         return as_int64(self.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
 
-    def rows(self, data: Any, record: int, position: int, last_delta: int, max_headers: int) -> Iterator[Row]:
+    def rows(self, data: Any, record: int, position: int, max_headers: int) -> Iterator[Row]:
         """Yield the records of the batch, beginning with the record at the buffer position `position`.
 
         Raise StructureError if a record is faulty or if bytes follow the last record.
@@ -234,14 +228,14 @@ class Batch:
             row = None
             if plain:
                 try:
-                    row = read_plain(data, position, end, self, last_delta)
+                    row = read_plain(data, position, end, self)
                 except IndexError:  # The buffer ends inside a faulty record.
                     pass
             if row is None:
                 # Stop calling `read_plain`: if it cannot read one record, it cannot read most of the others.
                 plain = False
-                row = read_record(data, position, end, self, last_delta, max_headers)
-            position, last_delta = row.next, row.delta
+                row = read_record(data, position, end, self, max_headers)
+            position = row.next
             yield row
         if position != self.payload_end:
             raise fault(FAULT_BATCH_REST, position, self.base_offset)
