@@ -351,6 +351,13 @@ class RecordColumns:
     delta, or not above the previous one. The decoder sets this attribute to True, and the code that
     reads it resets it to False.
     """
+
+    def take_unusual(self) -> bool:
+        """Return whether a decoded batch can be unusual (`late_times`, `odd_offsets`), and reset these attributes."""
+        unusual = self.late_times or self.odd_offsets
+        self.late_times = self.odd_offsets = False
+        return unusual
+
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
     key_validity: ByteArray | None = None

@@ -8,6 +8,7 @@ and writes in one pass. If a check fails, the native core restores the changed f
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,8 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
         records = list(batch.rows(view, 0, 0, MANY_HEADERS)) if count > 0 else []
     except KafkaFormatError:
         return None
-    if not records:
+    deltas = [-1, *(record.delta for record in records), last_offset_delta + 1]
+    if not records or any(a >= b for a, b in itertools.pairwise(deltas)):
         return None
     times = [record.timestamp for record in records]
     latest = max(times)

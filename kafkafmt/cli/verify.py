@@ -94,6 +94,7 @@ ADVICE = {
     "snapshot_beyond_end": "the end of the log is lost; a broker continues without this snapshot",
     "max_timestamp_mismatch": "lookups by time, and brokers, do not find the later records of these batches; read all "
     "records and compare their timestamps",
+    "odd_record_offsets": "nothing is lost; a consumer that continues after one of these offsets may skip a record",
     "leader_epoch_mismatch": SALVAGE_REBUILDS,
     "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
     "unreadable_checkpoint": f"{MAKE_READABLE}; a broker that cannot read the file takes the log directory offline; "

@@ -20,12 +20,25 @@ from ..constants import (
     CODEC_NONE,
     DEFAULT_MAX_BATCH_BYTES,
     HEADER_MEMORY,
+    MAGIC_V2,
     MANY_HEADERS,
     MAX_OFFSET,
     MIN_OFFSET,
 )
 from ..errors import KafkaFormatError, StructureError
-from ..types import BATCH_DTYPE, COLUMNS, BatchSummary, BatchTable, Buffer, IntArray, RecordColumns, Scan, view_of
+from ..types import (
+    BATCH_DTYPE,
+    COLUMNS,
+    BatchSummary,
+    BatchTable,
+    Buffer,
+    IntArray,
+    RecordColumns,
+    Scan,
+    divided_at,
+    last_offsets,
+    view_of,
+)
 from .batch_errors import BatchErrors, inside_records
 from .payloads import PayloadReader
 
@@ -40,6 +53,10 @@ into a CPU cache, so that decoding does not read them from memory again.
 
 SAFE_OFFSET = MAX_OFFSET - 2**31
 """Highest base offset at which the last offset of a batch always fits into int64."""
+
+OffsetLimits = tuple[int, int | None]
+"""First offset, and end offset (exclusive) or None."""
+ALL_OFFSETS: OffsetLimits = MIN_OFFSET, None
 
 OnBatchError = Callable[[Any, KafkaFormatError], None] | BatchErrors
 """Function that is called with the header of a corrupted batch, and with the error. If many batches are
@@ -71,10 +88,14 @@ class RecordReader:
         Names of the columns to decode, or the columns to fill. By default, all columns are decoded.
     capacity : int, default 16384
         Largest number of records in a chunk. Ignored if `names` is a RecordColumns.
-    first_offset : int
-        Skip records whose offset is below `first_offset`. By default, no record is skipped.
-    end_offset : int, optional
-        Skip records whose offset is `end_offset` or higher. By default, no record is skipped.
+    first_offset, end_offset : int
+        Offset range (`end_offset` is exclusive) of the batches to read, according to their headers. If
+        a batch begins before the range, its records below `first_offset` are skipped. If it ends after
+        the range, its records from `end_offset` on are skipped. Thus adjacent ranges together contain
+        each record exactly once, whatever its offset is. By default, all batches are read.
+    selected : tuple of (int, int or None)
+        Offset range of the records to read. Records of any batch that are outside are skipped. By
+        default, no record is skipped.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression. It also limits the number of headers
         of one record to ``max_batch_bytes // 128`` (by default 1,048,576), but at least 131,072.
@@ -96,6 +117,7 @@ class RecordReader:
         capacity: int = 16384,
         first_offset: int = MIN_OFFSET,
         end_offset: int | None = None,
+        selected: OffsetLimits = ALL_OFFSETS,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         check_offsets: bool = True,
     ) -> None:
@@ -103,10 +125,8 @@ class RecordReader:
             raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.columns: RecordColumns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
         self.columns.max_headers = max(MANY_HEADERS, max_batch_bytes // HEADER_MEMORY)
-        if first_offset > MAX_OFFSET:
-            first_offset = end_offset = MAX_OFFSET  # an empty range
-        self.first_offset = first_offset
-        self.end_offset: int | None = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
+        self.first_offset, self.end_offset = _limits(first_offset, end_offset)
+        self.selected: OffsetLimits = _limits(*selected)
         self._payloads = PayloadReader(max_batch_bytes)
         self._check_offsets = check_offsets
 
@@ -154,38 +174,68 @@ class RecordReader:
         """
         table = np.ascontiguousarray(table)
         found = core.summarize_batches(table)
-        high = SAFE_OFFSET if self.end_offset is None else min(self.end_offset - 1, SAFE_OFFSET)
-        if self.first_offset <= found.lowest and found.highest <= high and not found.negative_delta:  # the usual case
-            yield from self._read_possible(buffer, table, found.codecs, on_batch_error)
+        if self.holds(found):  # the usual case
+            yield from self._read_possible(buffer, table, found.codecs, on_batch_error, self.selected)
             return
-        base_offset = table["base_offset"]
-        last_offset = base_offset + table["last_offset_delta"]
-        # True if the last offset delta is negative, or if the last offset has overflowed.
-        impossible = last_offset < base_offset
+        base_offset, last_offset = table["base_offset"], last_offsets(table)
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
             # Batches with a negative offset are corrupted. They are included, so that their errors are reported.
-            wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
+            wanted = (last_offset >= self.first_offset) | (table["last_offset_delta"] < 0) | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
             # Select all wrapper messages. No CRC covers their offset field, so the field is not used to exclude any.
             wanted |= table["count"] < 0
-            table, impossible = table.compress(wanted), impossible[wanted]  # faster than table[wanted]
+            table = table.compress(wanted)  # faster than table[wanted]
+        for part, limits, impossible in self._divided(table):
+            if impossible and self._check_offsets:
+                message = offset_range_message(int(part["base_offset"][0]), int(part["last_offset_delta"][0]))
+                _fail(part[0], StructureError(message), on_batch_error)
+            else:
+                yield from self._read_possible(buffer, part, found.codecs, on_batch_error, limits)
+
+    def holds(self, found: BatchSummary) -> bool:
+        """Return whether all batches of a summary are inside the range of offsets, and their offset ranges are valid."""
+        if found.highest > SAFE_OFFSET or found.negative_delta:
+            return False
+        if self.first_offset == MIN_OFFSET and self.end_offset is None:
+            return True
+        below_end = self.end_offset is None or (found.increasing and found.last < self.end_offset)
+        return self.first_offset <= found.lowest and below_end and not found.wrappers
+
+    def _divided(self, table: BatchTable) -> Iterator[tuple[BatchTable, OffsetLimits, bool]]:
+        """Divide batches into groups with equal offset limits for their records.
+
+        Each item also contains a bool that is True for a single batch whose offset range is invalid.
+        """
+        base_offset = table["base_offset"]
+        impossible = base_offset + table["last_offset_delta"] < base_offset
+        wrapper = (table["count"] < 0) & (table["magic"] < MAGIC_V2)
+        (first, end), low, high = self.selected, self.first_offset, self.end_offset
+        kinds = np.zeros(len(table), np.int8)
+        if low > first:
+            kinds[wrapper | (base_offset < low)] |= 1
+        if high is not None and (end is None or high < end):
+            kinds[wrapper | (last_offsets(table) >= high)] |= 2
+        borders = np.flatnonzero((kinds[1:] != kinds[:-1]) | impossible[1:] | impossible[:-1]) + 1
         begin = 0
-        for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
-            yield from self._read_possible(buffer, table[begin:at], found.codecs, on_batch_error)
-            message = offset_range_message(int(table["base_offset"][at]), int(table["last_offset_delta"][at]))
-            _fail(table[at], StructureError(message), on_batch_error)
-            begin = at + 1
-        yield from self._read_possible(buffer, table[begin:], found.codecs, on_batch_error)
+        for part in divided_at(table, borders):
+            kind = kinds.item(begin)
+            yield part, (low if kind & 1 else first, high if kind & 2 else end), impossible.item(begin)
+            begin += len(part)
 
     def _read_possible(
-        self, buffer: Buffer, table: BatchTable, codecs: int, on_batch_error: OnBatchError | None
+        self,
+        buffer: Buffer,
+        table: BatchTable,
+        codecs: int,
+        on_batch_error: OnBatchError | None,
+        limits: OffsetLimits,
     ) -> Iterator[Chunk]:
         """Yield the records of batches whose offsets have been checked. The bit mask `codecs` contains all of their codecs."""
         if codecs <= 1 << CODEC_NONE or not len(table):
-            yield from self._decode(buffer, table, table, on_batch_error)
+            yield from self._decode(buffer, table, table, on_batch_error, limits)
         else:
-            yield from self._read_compressed(buffer, table, on_batch_error)
+            yield from self._read_compressed(buffer, table, on_batch_error, limits)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
         """Yield the records of uncompressed v2 batches from `start` on, without building a table of batch headers.
@@ -194,12 +244,12 @@ class RecordReader:
         The generator ends at the first batch that is not plain, and returns the position of this
         batch.
         """
-        columns = self.columns
+        columns, (first, end) = self.columns, self.selected
         columns.reset()
+        ends = [n for n in (end, self.end_offset) if n is not None]
+        limits = max(first, self.first_offset), min(ends, default=None)
         while True:
-            position: int = core.decode_plain_batches(
-                buffer, columns, start, None, self.first_offset, self.end_offset, check_crc
-            )
+            position: int = core.decode_plain_batches(buffer, columns, start, None, *limits, check_crc)
             if position == start:
                 return position
             start, columns_were_full = position, columns.full
@@ -211,7 +261,7 @@ class RecordReader:
                 return position
 
     def _read_compressed(
-        self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None
+        self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None, limits: OffsetLimits
     ) -> Iterator[Chunk]:
         """Yield the records of batches, some of which are compressed."""
         # Compaction has removed all records of such batches.
@@ -231,15 +281,15 @@ class RecordReader:
                 on_batch_error.add_all(original["position"][failed], [error for _, error in found.errors])
                 valid = found.table["payload_size"] >= 0
                 yield from self._decode(
-                    found.source, found.table.compress(valid), original.compress(valid), on_batch_error
+                    found.source, found.table.compress(valid), original.compress(valid), on_batch_error, limits
                 )
                 continue
             for at, error in found.errors:
-                yield from self._decode(found.source, found.table[begin:at], original[begin:at], on_batch_error)
+                yield from self._decode(found.source, found.table[begin:at], original[begin:at], on_batch_error, limits)
                 # Several payloads can have the same error object, and `_fail` changes it.
                 _fail(original[at], copy(error), on_batch_error)
                 begin = at + 1
-            yield from self._decode(found.source, found.table[begin:], original[begin:], on_batch_error)
+            yield from self._decode(found.source, found.table[begin:], original[begin:], on_batch_error, limits)
 
     @cached_property
     def _faults(self) -> IntArray:
@@ -247,7 +297,12 @@ class RecordReader:
         return np.empty((TABLE_ROWS, 3), np.int64)
 
     def _decode(
-        self, source: Buffer, table: BatchTable, original: BatchTable, on_batch_error: OnBatchError | None
+        self,
+        source: Buffer,
+        table: BatchTable,
+        original: BatchTable,
+        on_batch_error: OnBatchError | None,
+        limits: OffsetLimits,
     ) -> Iterator[Chunk]:
         """Decode the records of all batches in `table` from `source`, which contains the uncompressed records.
 
@@ -256,14 +311,13 @@ class RecordReader:
         """
         columns = self.columns
         columns.reset()
-        offsets = self.first_offset, self.end_offset
         while columns.cursor[0] < len(table):
             if isinstance(on_batch_error, BatchErrors):
-                n, error = core.decode_valid_records(source, table, columns, self._faults, *offsets)
+                n, error = core.decode_valid_records(source, table, columns, self._faults, *limits)
                 if n:
                     on_batch_error.add_faults(self._faults[:n], original, table)
             else:
-                error = core.decode_records(source, table, columns, *offsets)
+                error = core.decode_records(source, table, columns, *limits)
             at = int(columns.cursor[0])
             if error is not None:
                 moved = bool(original[at]["attributes"] & CODEC_MASK)
@@ -281,21 +335,25 @@ class RecordReader:
                 _fail(original[at], error, on_batch_error, moved)
 
 
+def _limits(first: int, end: int | None) -> OffsetLimits:
+    """Return an offset range whose limits fit into 64 bits."""
+    if first > MAX_OFFSET:
+        return MAX_OFFSET, MAX_OFFSET  # an empty range
+    return first, None if end is None or end > MAX_OFFSET else end
+
+
 def count_records(reader: RecordReader, buffer: Buffer, table: BatchTable, found: BatchSummary) -> int:
     """Decode the records of the batches in `table` with `reader`, and return their number.
 
     For uncompressed batches, this takes less time than `RecordReader.read`. The errors are the same.
     `table` must be contiguous. `found` is a summary of `table`, or of a table that contains all its batches.
     """
-    columns, limits, high = reader.columns, (reader.first_offset, reader.end_offset), SAFE_OFFSET
-    if reader.end_offset is not None:
-        high = min(reader.end_offset - 1, SAFE_OFFSET)
-    possible = reader.first_offset <= found.lowest and found.highest <= high and not found.negative_delta
-    if possible and found.codecs <= 1 << CODEC_NONE:
+    columns = reader.columns
+    if reader.holds(found) and found.codecs <= 1 << CODEC_NONE:
         counted = 0
         columns.reset()
         while columns.cursor.item(0) < len(table):
-            if core.decode_records(buffer, table, columns, *limits) is not None:
+            if core.decode_records(buffer, table, columns, *reader.selected) is not None:
                 break  # `read` raises the error
             counted += columns.rows
             columns.clear()

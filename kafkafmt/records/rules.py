@@ -37,7 +37,15 @@ KAFKA_ERRORS = {
     # Kafka has no error code for violations of the following rules. A broker usually raises an exception while it
     # rebuilds a batch that violates such a rule.
     **dict.fromkeys(
-        ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"),
+        (
+            "codec",
+            "timestamp",
+            "offset_deltas",
+            "headers_in_format",
+            "control_in_format",
+            "producer_id",
+            "producer_epoch",
+        ),
         "UNKNOWN_SERVER_ERROR",
     ),
     "corrupt_checksum": "CORRUPT_MESSAGE",

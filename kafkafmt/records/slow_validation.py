@@ -22,13 +22,12 @@ from ..constants import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ..errors import InvalidError, OffsetOverflowError, StructureError, TooLargeError
+from ..errors import InvalidError, OffsetOverflowError, TooLargeError
 from ..types import BatchTable, Buffer, byte_view, view_of
 from .assign import codecs_of, scan_all, set_timestamp
 from .builder import BatchBuilder
 from .columns import decoded
 from .reader import RecordReader
-from .renumber import with_increasing_deltas
 from .rules import Records, Rules
 from .validated import Validated
 
@@ -105,25 +104,6 @@ class SlowPath:
             target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest
         )
 
-    def validate_renumbered(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
-        """Renumber the offset deltas of a client's v2 batch, and validate the batch again.
-
-        If a broker must rebuild a batch for another codec or format, it ignores the offset deltas
-        of the batch and assigns new offsets. Return None if the batch need not be rebuilt, or if it
-        is still invalid after renumbering.
-        """
-        table = scan_all(buffer)
-        stays = self._settings.magic == MAGIC_V2 and self._settings.codec in (None, int(codecs_of(table)[0]))
-        if not self._settings.client or len(table) > 1 or table["magic"][0] != MAGIC_V2 or stays:
-            return None
-        batch = with_increasing_deltas(byte_view(buffer), self._settings.max_batch_bytes)
-        if batch is None:
-            return None
-        try:
-            return self.validate(batch, next_offset, now)
-        except StructureError:
-            return None
-
     def _read(self, buffer: Buffer, table: BatchTable) -> Records:
         """Return the record fields that the rules check.
 
@@ -175,10 +155,15 @@ class SlowPath:
         control = compressed & (source == CODEC_NONE) & ((table["attributes"][start] & CONTROL_BIT) != 0)
         reason[control | ((end == first) & (magic == self._settings.magic))] = 0
         # Wrapper messages must not have gaps between inner offsets. The same rule applies to all batches of a client.
+        # A broker rebuilds a wrapper message. For a v2 batch, this fails, because the broker has not read keys and values.
         without_gaps = compressed & (reason == 0) & (self._settings.client | (magic != MAGIC_V2))
         for i in np.flatnonzero(without_gaps).tolist() if len(seen.offsets) else ():
             offsets = seen.offsets[first[i] : end[i]]
             if (offsets != np.arange(len(offsets)) + (0 if self._settings.client else offsets[0])).any():
+                if magic[i] == MAGIC_V2:
+                    row = table[start[i]]
+                    message = "the offset deltas of a compressed batch must be 0, 1, 2 and so on"
+                    raise InvalidError(message, int(row["position"]), int(row["base_offset"]), code="offset_deltas")
                 reason[i] = 3
         groups = _Groups(start, stop, first, end, codec, reason, np.zeros(len(start), np.int64))
         spans = self._spans(table, groups)

@@ -173,6 +173,7 @@ def read_chunks(
         capacity=capacity,
         first_offset=MIN_OFFSET if first is None else first,
         end_offset=last,
+        selected=(MIN_OFFSET if first is None else first, last),
         max_batch_bytes=arguments.integer("max_batch_bytes", max_batch_bytes, 1),
     )
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)

@@ -34,7 +34,7 @@ from ..constants import (
     MAX_OFFSET,
     NO_TIMESTAMP,
 )
-from ..errors import KafkaFormatError, StructureError
+from ..errors import KafkaFormatError
 from ..times import now_millis
 from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
 from .assign import next_offset_of
@@ -179,10 +179,10 @@ class LogValidator:
 
     Notes
     -----
-    Kafka's counterpart is ``org.apache.kafka.storage.internals.log.LogValidator``. This class is
-    stricter than Kafka in one respect. In an uncompressed batch that is not rebuilt, offset deltas
-    must increase and may not exceed the last offset delta. Kafka does not check this, and appends
-    the inconsistent batch.
+    Kafka's counterpart is ``org.apache.kafka.storage.internals.log.LogValidator``. Like Kafka, this
+    class does not check the offset deltas of records in an uncompressed batch, and keeps them. A
+    compressed batch of a client is rejected if its offset deltas are not 0, 1, 2 and so on, unless the
+    batch must be rebuilt for another codec or format.
     """
 
     def __init__(
@@ -268,16 +268,7 @@ class LogValidator:
         now = now_millis() if self._now is None else self._now
         must_copy = view_of(buffer).readonly and view_of(buffer).c_contiguous
         target = bytearray(view_of(buffer)) if must_copy else buffer
-        result = self._fast_path(target, next_offset, now)
-        if result is not None:
-            return result
-        try:
-            return self._slow.validate(target, next_offset, now)
-        except StructureError:
-            result = self._slow.validate_renumbered(target, next_offset, now)
-            if result is None:
-                raise
-            return result
+        return self._fast_path(target, next_offset, now) or self._slow.validate(target, next_offset, now)
 
     def _fast_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
         """Validate v2 batches that need not be rebuilt. Return None if the slow path is needed."""

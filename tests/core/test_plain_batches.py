@@ -147,9 +147,10 @@ def test_reader_returns_the_same_rows_without_the_fast_path(
     data: bytes, capacity: int, bounds: tuple[int | None, int | None]
 ) -> None:
     start, end = bounds
+    low = MIN if start is None else start
 
     def by_tables() -> Iterator[Chunk]:
-        reader = RecordReader(capacity=capacity, first_offset=MIN if start is None else start, end_offset=end)
+        reader = RecordReader(capacity=capacity, first_offset=low, end_offset=end, selected=(low, end))
         for table in iter_tables(data):
             yield from reader.read(data, table)
 

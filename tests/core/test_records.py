@@ -248,8 +248,6 @@ def bad(name: str) -> bytes:
         "no attributes": varint(0),
         "timestamp": sized(b"\x00" + b"\x80" * 9),
         "offset": sized(b"\x00\x00" + b"\x80"),
-        "offset order": record(0, 0, b"k", b"v"),
-        "offset beyond": record(100, 0, b"k", b"v"),
         "key": sized(b"\x00\x00\x02" + varint(99) + b"abcdef"),
         "value": sized(b"\x00\x00\x02" + null + varint(99) + b"abcdef"),
         "no value": sized(b"\x00\x00\x02" + null),
@@ -264,9 +262,9 @@ def bad(name: str) -> bytes:
 
 
 CODES = {
-    "length": 2, "record end": 3, "negative length": 3, "no attributes": 4, "timestamp": 4, "offset": 5, "offset order": 6,
-    "offset beyond": 6, "key": 7, "value": 8, "no value": 8, "header count": 9, "negative header count": 9, "header key": 10,
-    "null header key": 10, "header value": 11, "rest": 12, "rest after headers": 12,
+    "length": 2, "record end": 3, "negative length": 3, "no attributes": 4, "timestamp": 4, "offset": 5, "key": 6,
+    "value": 7, "no value": 7, "header count": 8, "negative header count": 8, "header key": 9, "null header key": 9,
+    "header value": 10, "rest": 11, "rest after headers": 11,
 }  # fmt: skip
 
 
@@ -329,7 +327,7 @@ def test_record_count_that_leaves_bytes_is_an_error(core: ModuleType) -> None:
     first = record(0, value=b"v")
     _, error = decode(core, spoiled(first, record(1), count=1))
     assert isinstance(error, StructureError)
-    assert (error.position, error.message) == (61 + len(first), FAULTS[13])
+    assert (error.position, error.message) == (61 + len(first), FAULTS[12])
 
 
 def test_decoding_continues_after_a_corrupted_batch(core: ModuleType) -> None:
@@ -345,12 +343,64 @@ def test_decoding_continues_after_a_corrupted_batch(core: ModuleType) -> None:
 
 def test_no_record_of_a_corrupted_batch_is_delivered(core: ModuleType) -> None:
     """Capacities and the position of an error are not compared."""
-    data = spoiled(*(record(i, 0, b"k", b"v") for i in range(30)), record(5))
+    data = spoiled(*(record(i, 0, b"k", b"v") for i in range(30)), bad("key"))
     for capacity in (1, 4, 30, 31, 100):
         rows, error = decode(core, data, capacity=capacity)
         assert rows == []
         assert isinstance(error, StructureError)
         assert error.message == FAULTS[6]
+
+
+ODD_DELTAS = {
+    "one-based": ([1, 2, 3], 2),
+    "zeros": ([0, 0, 0], 2),
+    "descending": ([2, 1, 0], 2),
+    "negative": ([-1, 0, 2**31 - 1], 2),
+    "beyond the header": ([0, 1, 2], 0),
+    "lowest": ([-(2**31), 300, -300], 2),
+}
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 50])
+@pytest.mark.parametrize("name", ODD_DELTAS)
+def test_offset_is_base_plus_delta_whatever_the_delta_is(core: ModuleType, name: str, capacity: int) -> None:
+    deltas, last = ODD_DELTAS[name]
+    odd = batch([record(d, 0, b"k", b"%d" % d) for d in deltas], base_offset=50, last_offset_delta=last)
+    high = batch([record(d) for d in deltas], base_offset=2**63 - 3, last_offset_delta=last)
+    data = simple_batch([b"a", b"b"], 3) + odd + high + simple_batch([b"c"], 90)
+    expected = [
+        3,
+        4,
+        *(50 + d for d in deltas),
+        *((n + 2**63) % 2**64 - 2**63 for n in (2**63 - 3 + d for d in deltas)),
+        90,
+    ]
+    rows, error = decode(core, data, capacity=capacity)
+    assert error is None
+    assert [row[0] for row in rows] == expected
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "spans"])
+@pytest.mark.parametrize("name", ODD_DELTAS)
+def test_odd_offsets_are_filtered_one_by_one_and_flagged(core: ModuleType, name: str, copied: bool) -> None:
+    deltas, last = ODD_DELTAS[name]
+    records = [record(d, 0, b"k%d" % d, b"v" * i, [(b"h", b"x")] * (i % 2)) for i, d in enumerate(deltas)]
+    data = batch(records, base_offset=50, last_offset_delta=last) + simple_batch([b"c"] * 9, 53) + bytes(64)
+    every = [50 + d for d in deltas] + list(range(53, 62))
+    for first, end in ((-(2**63), None), (50, None), (50, 53), (51, 52), (0, 51), (53, 60), (10**9, None)):
+        for names in (("offset",), ("offset", "key", "value"), ("offset", "key", "value", "headers")):
+            columns = (CopiedColumns if copied else RecordColumns)(100, names, 100)
+            assert core.decode_records(data, scan(core, data)[0], columns, first, end) is None
+            expected = [n for n in every if first <= n and (end is None or n < end)]
+            assert required(columns.offset)[: columns.rows].tolist() == expected
+            assert columns.odd_offsets
+            columns = (CopiedColumns if copied else RecordColumns)(100, names, 100)
+            core.decode_plain_batches(data, columns, 0, None, first, end)
+            found = required(columns.offset)[: columns.rows].tolist()
+            assert found == expected[: len(found)]
+    columns = RecordColumns(100)
+    assert core.decode_records(data, scan(core, data)[0][1:], columns) is None
+    assert not columns.odd_offsets
 
 
 def test_other_magic_is_not_supported(core: ModuleType) -> None:

@@ -165,7 +165,6 @@ def test_every_invalid_record_is_reported(package: ModuleType) -> None:
         (simple_batch([b"a"])[:-1], TruncatedError),
         (bytes(70), StructureError),
         (building.mutate(simple_batch([b"abc"]), 70, b"\xff"), ChecksumError),
-        (build([record(0, 0, b"k", b"v"), record(0, 0)], last_offset_delta=1), StructureError),
         (build([record(0)], count=2, last_offset_delta=1), StructureError),
         (message(1, None, b"garbage", attributes=1), StructureError),
     ],
@@ -229,8 +228,8 @@ def test_headers_of_old_formats_are_not_trusted(package: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("codec", [building.NONE, building.GZIP])
-def test_offset_deltas_that_do_not_increase_are_an_error(package: ModuleType, codec: int) -> None:
-    """If a batch is rebuilt, its records get new offset deltas. Otherwise, wrong deltas are an error."""
+def test_offset_deltas_that_do_not_increase_follow_kafkas_rules(package: ModuleType, codec: int) -> None:
+    """An uncompressed batch keeps its offset deltas. A rebuilt batch gets new ones. Other compressed batches are rejected."""
     records = [record(2, 0, b"k", b"a"), record(0, 1, None, b"b" * 9000, [(b"h", None)]), record(90_000, 0, b"k", None)]
     data = build(records, codec=codec, base_timestamp=NOW, max_timestamp=NOW + 1, last_offset_delta=2)
     result = validate(data, codec="lz4")
@@ -241,9 +240,15 @@ def test_offset_deltas_that_do_not_increase_are_an_error(package: ModuleType, co
     assert [len(r.headers) for r in kafkafmt.read_records(result.records)] == [0, 1, 0]
     with pytest.raises(InvalidError, match="record 1: a compacted topic"):
         validate(data, codec="lz4", compacted=True)
-    for options in ({}, {"codec": codec}, {"codec": "lz4", "origin": "coordinator"}):
-        with pytest.raises(StructureError, match="not above the previous one"):
-            validate(data, **options)
+    for options in ({}, {"codec": codec}):
+        if codec == building.NONE:
+            kept = validate(data, **options)
+            assert (kept.in_place, kept.next_offset) == (True, 103)
+            assert [r.offset for r in kafkafmt.read_records(kept.records)] == [102, 100, 90_100]
+        else:
+            with pytest.raises(InvalidError, match="must be 0, 1, 2 and so on") as refused:
+                validate(data, **options)
+            assert refused.value.code == "offset_deltas"
     for broken in (
         records[:2] + [b"\x40"],
         records[:2] + [b"\x00"],

@@ -181,8 +181,8 @@ def verify_partition(
                         first_pass.add_again(part)
                 first_pass.end_again(plan, again.changed)
             audit.close(plan)
-            if late := first_pass.times.findings():
-                findings.append(late)
+            if unusual := first_pass.unusual.findings():
+                findings.append(unusual)
         if progress is not None:
             progress(plan.size)
     first_pass.finish()
@@ -254,8 +254,8 @@ def _count_records(
     """Decode the records of a segment, and return the number of readable data records.
 
     Records at offsets below `low` are not counted. Wrapper messages that `first_pass` has
-    decompressed are not decompressed again. If a timestamp is after the maximum timestamp of its
-    batch, `first_pass.times` gets the batches, unless the check is shallow. `see` is called with
+    decompressed are not decompressed again. If the records of a batch contradict its header,
+    `first_pass.unusual` gets the batches, unless the check is shallow. `see` is called with
     each group of batches that is read.
     """
     counted = 0
@@ -273,9 +273,9 @@ def _count_records(
     interval = OffsetInterval(max(low, plan.first_offset or 0), plan.next_offset or 0)
     columns = RecordColumns(COUNTED_ROWS, ("offset", "timestamp"))
     total = sum(c.columns.rows for c in log.chunks(columns, interval, on_damage=deep, select=select))
-    if first_pass.audit is not None and columns.late_times:
+    if first_pass.audit is not None and columns.take_unusual():
         for part in log.parts(interval.low, interval.high, lambda _: None):
-            first_pass.times.add(part.position, part.buffer, part.table)
+            first_pass.unusual.add(part.position, part.buffer, part.table)
     return total + counted
 
 

@@ -30,7 +30,7 @@ from ..reading.plan import SegmentPlan
 from ..reading.segment_tables import Scratch, TableReader
 from ..reading.transaction_walk import TransactionWalk, settle
 from .audit import PartitionAudit
-from .audit_timestamps import TimestampAudit
+from .audit_batches import BatchAudit
 
 
 class _Seen(NamedTuple):
@@ -60,8 +60,8 @@ class VerifyPass:
     ----------
     records : int
         Number of data records of the current segment, from the log start offset onwards.
-    times : TimestampAudit
-        Batches of the current segment with records after the maximum timestamp in the batch header.
+    unusual : BatchAudit
+        Batches of the current segment whose records contradict the batch header.
     """
 
     def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
@@ -90,7 +90,7 @@ class VerifyPass:
     def begin(self, segment: SegmentFile) -> None:
         """Start a new segment."""
         self._segment = segment
-        self.times: TimestampAudit = TimestampAudit(self.log, segment.name)
+        self.unusual: BatchAudit = BatchAudit(self.log, segment.name)
         self._batches = self.records = 0
         self._waiting, self._waits = [], 0
         self._flushed = False
@@ -154,9 +154,8 @@ class VerifyPass:
             self.records += count_records(self._reader, buffer, data, found)
         except KafkaFormatError:
             self._usable = False
-        late, self._reader.columns.late_times = self._reader.columns.late_times, False
-        if late and self._usable:
-            self.times.add(position, buffer, data)
+        if self._reader.columns.take_unusual() and self._usable:
+            self.unusual.add(position, buffer, data)
 
     def count_wrappers(self, position: int, buffer: Buffer, rows: BatchTable) -> tuple[int, BatchTable]:
         """Count the records of wrapper messages of the current segment, without decompressing them again.
@@ -221,7 +220,7 @@ class VerifyPass:
             return True
         if self.audit is not None:
             self.audit.take_back()
-        self.times = TimestampAudit(self.log, self._segment.name)
+        self.unusual = BatchAudit(self.log, self._segment.name)
         if self.audit is None or self._flushed:
             self._walk = None
         elif self._walk is not None:

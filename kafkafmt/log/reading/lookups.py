@@ -14,6 +14,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END, NO_TIMESTAMP
 from ...errors import KafkaFormatError
 from ...records import RecordReader
+from ...records.reader import ALL_OFFSETS, OffsetLimits
 from ...types import last_offsets
 from ..format.file_view import FileView
 from ..format.preallocated import is_hole, only_zeros
@@ -137,7 +138,7 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
     Records below the log start offset are ignored.
     """
     low = max(offset, log.log_start_offset)
-    reader = _reader(log, low)
+    reader = _reader(log, low, (low, None))
     # A record with exactly the offset `low` usually exists. Search for higher offsets only if it does not.
     for end in (low + 1, NO_END):
         for part in log.parts(low, end, lambda _: None):
@@ -210,8 +211,9 @@ def _continues(view: FileView, position: int, offset: int) -> bool:
         return only_zeros(view, position)
 
 
-def _reader(log: PartitionLog, low: int) -> RecordReader:
-    return RecordReader(("offset", "timestamp"), capacity=4096, first_offset=low, max_batch_bytes=log.max_batch_bytes)
+def _reader(log: PartitionLog, low: int, selected: OffsetLimits = ALL_OFFSETS) -> RecordReader:
+    names, limit = ("offset", "timestamp"), log.max_batch_bytes
+    return RecordReader(names, capacity=4096, first_offset=low, selected=selected, max_batch_bytes=limit)
 
 
 def _first_in_segment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...constants import NO_END, READ_COMMITTED, READ_UNCOMMITTED
+from ...records.reader import ALL_OFFSETS, OffsetLimits
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,9 @@ class OffsetInterval:
     Attributes
     ----------
     low, high : int
-        First offset, and end offset (exclusive). Both are 0 or higher.
+        First offset, and end offset (exclusive) of the batches, according to their headers. Both are 0
+        or higher. They may divide the records among tasks, so they omit only records of batches that are
+        partly outside.
     isolation : {"read_uncommitted", "read_committed"}
         "read_committed" omits aborted records, and records after the last stable offset.
     control : bool
@@ -22,6 +25,9 @@ class OffsetInterval:
     to_log_end : bool
         True if `high` is the end of the log. Damage at this offset is reported, because it may have
         destroyed selected records.
+    selected : tuple of (int, int or None)
+        Offset range of the records that the user selected. A record can have an offset outside the
+        range in the header of its batch.
     """
 
     low: int = 0
@@ -29,6 +35,7 @@ class OffsetInterval:
     isolation: str = READ_UNCOMMITTED
     control: bool = False
     to_log_end: bool = False
+    selected: OffsetLimits = ALL_OFFSETS
 
     @property
     def committed(self) -> bool:

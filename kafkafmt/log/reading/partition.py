@@ -418,7 +418,12 @@ class PartitionLog(PlannedLog):
             interval = interval.stable(transactions.last_stable_offset, not transactions.open)
         low, high = interval.low, interval.high
         reader = RecordReader(
-            names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes
+            names,
+            capacity=capacity,
+            first_offset=low,
+            end_offset=high,
+            selected=interval.selected,
+            max_batch_bytes=self.max_batch_bytes,
         )
         for part in self.parts(low, interval.damage_high, on_damage, grouped=not in_order):
             table = part.batches_near(low, interval.damage_high)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ... import arguments
 from ...constants import ISOLATION_LEVELS, NO_END, READ_COMMITTED, READ_UNCOMMITTED
+from ...records.reader import ALL_OFFSETS
 from .lookups import find_timestamp
 from .offset_interval import OffsetInterval
 from .partition import PartitionLog
@@ -143,10 +144,13 @@ class Selection:
         offset later, because finding the last stable offset requires reading a part of the log.
         """
         low = 0 if self.below_log_start else log.log_start_offset
+        first, end = ALL_OFFSETS
         if self.start is not None:
-            low = max(low, self.start.resolve(log, self.below_log_start))
-        high = NO_END if self.end is None else self.end.resolve(log, self.below_log_start)
-        return OffsetInterval(low, high, self.isolation, self.control)
+            first = self.start.resolve(log, self.below_log_start)
+        if self.end is not None:
+            end = self.end.resolve(log, self.below_log_start)
+        high = NO_END if end is None else end
+        return OffsetInterval(max(low, first), high, self.isolation, self.control, selected=(first, end))
 
 
 EVERYTHING = Selection()

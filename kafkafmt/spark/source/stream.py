@@ -38,6 +38,7 @@ from ...log.reading.index_ranges import last_border
 from ...log.reading.listings import Listings
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.record_selection import OffsetBound
+from ...records.reader import ALL_OFFSETS
 from ...text import offset_range
 from ..option_text import OptionError
 from ..shipped import Shipped
@@ -319,6 +320,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         first = low if first is None else first
         bounds = OffsetBound("offset", first), OffsetBound("offset", stop)
         interval = replace(options.selection(key), start=bounds[0], end=bounds[1]).resolve(log)
+        interval = replace(interval, selected=ALL_OFFSETS)  # adjacent batches of the stream divide the records
         segments = list(log.segments_in(first, stop))
         plans = None if all(map(_has_borders, segments)) else self._plans(plan, log, first, stop)
         if self._log_ends.seen.get(key, -1) < stop and log.next_offset < stop:
