@@ -352,10 +352,15 @@ class RecordColumns:
     reads it resets it to False.
     """
 
+    odd_codec_ends = False
+    """Whether the compressed data of a decoded batch has an odd end. `RecordReader` sets this attribute to
+    True, and the code that reads it resets it to False.
+    """
+
     def take_unusual(self) -> bool:
-        """Return whether a decoded batch can be unusual (`late_times`, `odd_offsets`), and reset these attributes."""
-        unusual = self.late_times or self.odd_offsets
-        self.late_times = self.odd_offsets = False
+        """Return whether a decoded batch can be unusual (see the attributes above), and reset these attributes."""
+        unusual = self.late_times or self.odd_offsets or self.odd_codec_ends
+        self.late_times = self.odd_offsets = self.odd_codec_ends = False
         return unusual
 
     key_offsets: LengthArray | None = None

@@ -95,6 +95,8 @@ ADVICE = {
     "max_timestamp_mismatch": "lookups by time, and brokers, do not find the later records of these batches; read all "
     "records and compare their timestamps",
     "odd_record_offsets": "nothing is lost; a consumer that continues after one of these offsets may skip a record",
+    "odd_codec_end": "nothing is lost; if Kafka's Java code does not read these batches to their end, salvage rebuilds them",
+    "refused_by_kafka": "a broker and Java clients fail at these batches; salvage rebuilds them",
     "leader_epoch_mismatch": SALVAGE_REBUILDS,
     "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
     "unreadable_checkpoint": f"{MAKE_READABLE}; a broker that cannot read the file takes the log directory offline; "

@@ -19,6 +19,7 @@ from ..constants import (
 from ..errors import KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, BatchTable, Buffer
 from .damage import DamageScanner
+from .odd_ends import refused_by_java
 from .reader import RecordReader
 
 _TABLE_ROWS = 256
@@ -37,7 +38,7 @@ class Problem(NamedTuple):
     """Stable identifier of the problem.
 
     The identifier is the `code` of a KafkaFormatError, or one of the names offset_order,
-    offset_range, producer_epoch, base_sequence, sequence_gap and sequence_duplicate.
+    offset_range, refused_by_kafka, producer_epoch, base_sequence, sequence_gap and sequence_duplicate.
     """
     message: str
     """Description of the problem."""
@@ -70,6 +71,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     the following conditions are met:
 
     - Each batch has a valid length, magic and CRC, and its records are well-formed.
+    - Kafka's Java code reads the compressed data of each batch to its end.
     - Offsets increase from batch to batch, and fit into 64 bits.
     - If `sequences` is True, the epochs of each producer id do not decrease, and the sequence
       numbers of each producer id continue without a gap.
@@ -135,6 +137,12 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
                 break
         for chunk in reader.read(buffer, table, damaged):
             records += chunk.columns.rows
+        for odd in (*reader.take_odd_ends(), *refused_by_java(buffer, table)):
+            if not odd.java_reads:
+                base_offset = int(table["base_offset"][np.searchsorted(table["position"], odd.position)])
+                problems.append(
+                    Problem(odd.position, base_offset, "refused_by_kafka", f"Kafka's Java code fails: {odd.oddity}")
+                )
         batches += len(table)
         for i, low in enumerate(first.tolist()):
             row = table[i]

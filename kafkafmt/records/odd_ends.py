@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .._backend import core
 from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_ZSTD, MAGIC_V0
 from ..errors import TooLargeError
 from ..odd_codec_ends import Prefix, decompress_prefix
-from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, RecordColumns, view_of
+from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, RecordColumns, byte_view
 from .lz4v0 import with_right_checksum
 
-_LZ4_CHECKED, _LZ4_REQUIRED = 0b11100011, 0b01100000
-"""Flags of an lz4 frame that Java requires: version 1, independent blocks, and no reserved bit, which includes the bit
-for a dictionary.
-"""
-_LZ4_BLOCK_CHECKSUM, _LZ4_CONTENT_SIZE = 0x10, 0x08
+_LZ4_SMALLEST = 7
+"""Smallest size of the header of an lz4 frame, in bytes."""
+_LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x20, 0x10, 0x08, 0x01
+_LZ4_RESERVED = 0x02 | _LZ4_DICTIONARY
+"""Bits that must be 0 in Kafka."""
 _LZ4_STORED = 0x80000000
+"""Bit in the size of an lz4 block that is not compressed."""
 
 
 class OddEnd(NamedTuple):
@@ -50,43 +52,63 @@ def complete_prefix(payload: memoryview, row: Any, limit: int) -> Prefix | None:
     return prefix if error is None else None
 
 
-def refused_by_java(buffer: Buffer, table: BatchTable) -> list[OddEnd]:
-    """Find payloads that kafkafmt reads, but Kafka's Java code does not.
+def java_refusal(codec: int, payload: memoryview) -> str | None:
+    """Return why Kafka's Java code does not read compressed data that kafkafmt can read. Return None if it reads the data.
 
-    The rules are those of Kafka's ``Lz4BlockInputStream``. Every codec except zstd also requires at least
-    one byte.
+    The rules for lz4 are those of Kafka's ``Lz4BlockInputStream``.
     """
+    if not len(payload) and codec not in (CODEC_NONE, CODEC_ZSTD):
+        return "the compressed data is empty"
+    if codec != CODEC_LZ4 or len(payload) < _LZ4_SMALLEST:
+        return None
+    flags = payload[4]
+    if not flags & _LZ4_INDEPENDENT:
+        return "lz4 blocks depend on earlier blocks"
+    if flags & _LZ4_RESERVED:
+        return "an lz4 frame has a dictionary or reserved flags"
+    p, checksum = int(_first_block(flags)), 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
+    size = -1
+    while size and p <= len(payload) - 8:
+        size = int.from_bytes(payload[p : p + 4], "little")
+        if size == _LZ4_STORED:
+            return "an lz4 frame continues after an empty block"
+        p += 4 + (size & ~_LZ4_STORED) + checksum
+    return None
+
+
+def refused_by_java(buffer: Buffer, table: BatchTable) -> list[OddEnd]:
+    """Find batches that Kafka's Java code does not read, although kafkafmt reads them (see `java_refusal`)."""
     codecs = table["attributes"] & CODEC_MASK
-    found: list[OddEnd] = []
-    if not (codecs != CODEC_NONE).any():
-        return found
-    empty = (table["payload_size"] == 0) & (codecs != CODEC_NONE) & (codecs != CODEC_ZSTD) & (table["count"] == 0)
-    found += [OddEnd(int(p), "the compressed data is empty", False) for p in table["position"][empty]]
-    frames = np.flatnonzero((codecs == CODEC_LZ4) & (table["payload_size"] >= 7))
-    if not len(frames):
-        return found
-    data = np.frombuffer(view_of(buffer), np.uint8)
-    starts = table["payload_position"][frames]
-    ends, flags = starts + table["payload_size"][frames], data[starts + 4]
-    for i in np.flatnonzero((flags & _LZ4_CHECKED) != _LZ4_REQUIRED).tolist():
-        reason = "lz4 blocks that depend on earlier blocks" if not flags[i] & 0x20 else "flags of an lz4 frame"
-        found.append(OddEnd(int(table["position"][frames[i]]), f"Java does not read {reason}", False))
-    for i in _with_empty_blocks(data, starts, ends, flags).tolist():
-        found.append(OddEnd(int(table["position"][frames[i]]), "Java ends an lz4 frame at an empty block", False))
+    starts, sizes, view = table["payload_position"], table["payload_size"], byte_view(buffer)
+    suspects = (codecs != CODEC_NONE) & (sizes == 0) & (table["count"] == 0)
+    frames = np.flatnonzero((codecs == CODEC_LZ4) & (sizes >= _LZ4_SMALLEST))
+    if len(frames):
+        data = np.frombuffer(view, np.uint8)
+        suspects[frames] = _may_be_refused(data, starts[frames], starts[frames] + sizes[frames])
+    found = []
+    for i in np.flatnonzero(suspects).tolist():
+        reason = java_refusal(int(codecs[i]), view[int(starts[i]) : int(starts[i] + sizes[i])])
+        if reason is not None:
+            found.append(OddEnd(int(table["position"][i]), reason, False))
     return found
 
 
-def _with_empty_blocks(data: Any, starts: IntArray, ends: IntArray, flags: Any) -> IntArray:
-    """Return the indexes of lz4 frames that contain an empty block without compression, which is not the last block."""
-    positions = starts + 7 + np.where(flags & _LZ4_CONTENT_SIZE, 8, 0) + np.where(flags & 1, 4, 0)
+def _first_block(flags: Any) -> Any:
+    """Return the position of the first block in an lz4 frame, from the flags in its header."""
+    return 7 + (flags & _LZ4_CONTENT_SIZE) + 4 * (flags & _LZ4_DICTIONARY)
+
+
+def _may_be_refused(data: npt.NDArray[np.uint8], starts: IntArray, ends: IntArray) -> npt.NDArray[np.bool_]:
+    """Return a mask of the lz4 frames with unusual flags or with an empty block."""
+    flags = data[starts + 4].astype(np.int64)
+    suspects: npt.NDArray[np.bool_] = (flags & (_LZ4_INDEPENDENT | _LZ4_RESERVED)) != _LZ4_INDEPENDENT
+    positions = starts + _first_block(flags)
     checksums = np.where(flags & _LZ4_BLOCK_CHECKSUM, 4, 0)
-    empty: IntArray = np.empty(0, np.int64)
-    active = np.flatnonzero(positions <= ends - 8)
+    active = np.flatnonzero(~suspects & (positions <= ends - 8))
     while len(active):
         sizes = data[positions[active][:, np.newaxis] + np.arange(4)].view("<u4")[:, 0].astype(np.int64)
-        at_empty = sizes == _LZ4_STORED
-        empty = np.append(empty, active[at_empty])
+        suspects[active] = sizes == _LZ4_STORED
         positions[active] += 4 + (sizes & (_LZ4_STORED - 1)) + checksums[active]
-        active = active[~at_empty & (sizes != 0)]
+        active = active[(sizes != 0) & (sizes != _LZ4_STORED)]
         active = active[positions[active] <= ends[active] - 8]
-    return empty
+    return suspects

@@ -275,6 +275,8 @@ class RecordReader:
                 decompressible[rows] = False
             table = table.compress(decompressible)
         for found in self._payloads.read(buffer, table, stop_at_errors=on_batch_error is None):
+            if self._payloads.odd_ends:
+                self.columns.odd_codec_ends = True
             original, begin = table[found.begin : found.begin + len(found.table)], 0
             if found.errors and isinstance(on_batch_error, BatchErrors):
                 failed = [at for at, _ in found.errors]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,18 +16,22 @@ from .._backend import core
 from ..constants import (
     CODEC_NONE,
     CONTROL_BIT,
+    LEGACY_KEY_AT,
     LOG_APPEND_TIME_BIT,
+    MAGIC_AT,
     MAGIC_V0,
+    MAGIC_V1,
     MAGIC_V2,
     MAX_OFFSET,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ..errors import InvalidError, OffsetOverflowError, TooLargeError
-from ..types import BatchTable, Buffer, byte_view, view_of
+from ..errors import InvalidError, OffsetOverflowError, StructureError, TooLargeError
+from ..types import BatchTable, Buffer, RecordColumns, byte_view, view_of
 from .assign import codecs_of, scan_all, set_timestamp
 from .builder import BatchBuilder
 from .columns import decoded
+from .odd_ends import OddEnd, refused_by_java
 from .reader import RecordReader
 from .rules import Records, Rules
 from .validated import Validated
@@ -90,6 +95,8 @@ class SlowPath:
         """Validate batches of any kind, report all errors, and rebuild batches if necessary."""
         table = scan_all(buffer)
         self._settings.rules.check_batches(table)
+        if self._settings.check_records:
+            _reject(refused_by_java(buffer, table))
         seen = self._read(buffer, table)
         self._settings.rules.check_records(table, seen, now)
         groups = self._groups(table, seen, next_offset)
@@ -122,14 +129,17 @@ class SlowPath:
             borders = list(range(0, len(table), _READ_BATCHES))
         for start, stop in itertools.pairwise([*borders, len(table)]):
             before = len(parts)
-            for _, columns in reader.read(buffer, table[start:stop]):
+            for source, columns in reader.read(buffer, table[start:stop]):
                 assert columns.offset is not None
                 assert columns.timestamp is not None
                 assert columns.key_length is not None
                 n = columns.rows
+                if wrapper[start]:
+                    _check_inner_magic(source, columns, table[start])
                 parts.append((columns.offset[:n].copy(), columns.timestamp[:n].copy(), columns.key_length[:n] < 0))
             if wrapper[start]:
                 counts[start] = sum(len(part[0]) for part in parts[before:])
+        _reject(reader.take_odd_ends())
         offsets, timestamps, null_keys = map(
             np.concatenate, zip((empty, empty, empty.astype(bool)), *parts, strict=True)
         )
@@ -221,6 +231,7 @@ class SlowPath:
                 given = given._replace(timestamps=None)
             if builder.append_columns(given) < given.rows:
                 raise TooLargeError("the rebuilt batch would exceed the largest batch size", int(table["position"][0]))
+        _reject(reader.take_odd_ends())
         return builder.finish()
 
     def _write(self, buffer: Buffer, table: BatchTable, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
@@ -276,6 +287,24 @@ class SlowPath:
             delta = (int(seen.offsets[i]) - int(table["base_offset"][row])) % 2**64  # Decoded offsets wrap at 64 bits.
             return best, int(assigned[row]) + delta
         return best, int(groups.offset[group] + i - groups.first[group])
+
+
+def _reject(batches: Iterable[OddEnd]) -> None:
+    """Raise StructureError for the first batch that Kafka's Java code does not read to its end."""
+    for batch in batches:
+        if not batch.java_reads:
+            raise StructureError(f"Kafka's Java code does not read the batch: {batch.oddity}", batch.position)
+
+
+def _check_inner_magic(source: Buffer, columns: RecordColumns, row: Any) -> None:
+    """Raise InvalidError if an inner message has another magic than its wrapper message."""
+    assert columns.key_position is not None
+    starts = columns.key_position[: columns.rows] - LEGACY_KEY_AT[MAGIC_V1] - 4
+    # In a message of format 0, this is the first byte of its size, which is 0.
+    is_v1 = np.frombuffer(byte_view(source), np.uint8)[starts + MAGIC_AT] == MAGIC_V1
+    if (is_v1 != (row["magic"] == MAGIC_V1)).any():
+        message = "an inner message has another magic than its wrapper message"
+        raise InvalidError(message, int(row["position"]), int(row["base_offset"]), code="same_magic")
 
 
 def _joined(buffer: Buffer, table: BatchTable, groups: _Groups, parts: dict[int, bytes]) -> bytearray:

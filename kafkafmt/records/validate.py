@@ -39,6 +39,7 @@ from ..times import now_millis
 from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
 from .assign import next_offset_of
 from .builder import BatchBuilder, codec_id, format_number
+from .odd_ends import java_refusal
 from .rules import Rules
 from .signatures import ValidatorOptions
 from .slow_validation import SlowPath, ValidatorSettings
@@ -314,6 +315,8 @@ class LogValidator:
             checker = self._spare.pop()
         except IndexError:
             checker = _RecordChecker(self._settings.max_batch_bytes)
+        if java_refusal(codec, view[BATCH_HEADER_SIZE:]):
+            return None
         try:
             seen = checker.check(view[BATCH_HEADER_SIZE:], codec, int(row["count"]), int(row["last_offset_delta"]))
         except KafkaFormatError:

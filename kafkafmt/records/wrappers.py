@@ -46,6 +46,11 @@ class WrapperReader:
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         self._payloads = PayloadReader(max_batch_bytes)
 
+    @property
+    def found_odd_ends(self) -> bool:
+        """Whether the compressed data of a wrapper message had an odd end."""
+        return len(self._payloads.odd_ends) > 0
+
     def read(self, buffer: Buffer, table: BatchTable, on_errors: OnErrors | None = None) -> InnerMessages:
         """Describe the inner messages of each wrapper message in `table`.
 

@@ -159,7 +159,7 @@ public final class Records {
         } catch (RecordValidationException e) {
             return "error " + e.invalidException().getClass().getSimpleName()
                 + e.recordErrors().stream().map(r -> " " + r.batchIndex).collect(Collectors.joining());
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             return "error " + e.getClass().getSimpleName();
         }
     }

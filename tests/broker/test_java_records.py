@@ -3,6 +3,7 @@
 Uncompressed batches must have equal bytes. Compressed batches must contain equal records.
 """
 
+import gzip
 import random
 from collections.abc import Iterator
 from types import ModuleType
@@ -104,6 +105,52 @@ def test_java_refuses_the_batches_that_are_reported(package: ModuleType) -> None
     for batch in [*plain.values(), *(batch for batch, _ in batches_with_odd_ends().values())]:
         (table,) = iter_tables(batch)
         assert refused_by_java(batch, table) == []
+
+
+def inner_magic_requests() -> list[bytes]:
+    """Return wrapper messages whose inner messages have the same magic, another magic, or an incomplete end."""
+    found = []
+    for magic in (0, 1):
+        for magics in ((magic, magic), (magic, 1 - magic), (1 - magic, 1 - magic)):
+            parts = [building.message(m, b"k", b"v", offset=i, timestamp=5) for i, m in enumerate(magics)]
+            for inner in (b"".join(parts), parts[0] + parts[1][:-1]):
+                found.append(building.message(magic, None, gzip.compress(inner), offset=1, timestamp=5, attributes=1))
+    return found
+
+
+def test_odd_compressed_data_is_validated_like_by_the_broker(package: ModuleType) -> None:
+    settings: ValidatorOptions = {
+        "compacted": False,
+        "now_ms": 1_700_000_000_000,
+        "before_max_ms": 2**63 - 1,
+        "after_max_ms": 2**63 - 1,
+        "leader_epoch": 3,
+        "origin": "client",
+        "timestamp_type": "CreateTime",
+        "magic": 2,
+    }
+    batches = [batch for batch, _ in batches_with_odd_ends(base_offset=0).values()]
+    batches += [*batches_that_java_refuses().values(), *inner_magic_requests()]
+    requests: list[Request] = []
+    for batch in batches:
+        for codec in ("producer", "none", "gzip"):
+            magic = min(batch[16], 2) if batch[16] < 2 else 2
+            requests.append((batch, 100, {**settings, "codec": codec, "magic": magic}))
+    answers = java_records.ask(question(*request) for request in requests)
+    accepted = 0
+    for (data, next_offset, given), answer in zip(requests, answers, strict=True):
+        words = answer.split()
+        try:
+            ours = validate_and_assign_offsets(data, next_offset, **given)
+        except KafkaFormatError:
+            ours = None
+        assert words[0] == ("error" if ours is None else "ok"), (given, answer)
+        if ours is None:
+            continue
+        accepted += 1
+        kafkas = kafkafmt.read_records(bytes.fromhex(words[4]))
+        assert list(map(fields, kafkas)) == list(map(fields, kafkafmt.read_records(ours.records)))
+    assert 20 < accepted < len(requests) - 20
 
 
 def produce_requests(seed: int = 11, count: int = 1500) -> Iterator[Request]:

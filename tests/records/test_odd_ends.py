@@ -9,7 +9,7 @@ import lz4.frame
 import numpy as np
 import pytest
 from building import message
-from odd_batches import batch_of, batches_with_odd_ends
+from odd_batches import batch_of, batches_that_java_refuses, batches_with_odd_ends
 
 import kafkafmt
 from kafkafmt import KafkaFormatError, build_batch, read_records
@@ -83,3 +83,11 @@ def test_wrapper_message_with_an_odd_end_is_read(package: ModuleType) -> None:
 def test_batches_with_odd_ends_are_read_into_arrow(package: ModuleType) -> None:
     for batch, _ in batches_with_odd_ends().values():
         assert kafkafmt.to_arrow(batch)["offset"].to_pylist() == list(range(100, 140))
+
+
+def test_check_reports_what_java_does_not_read(package: ModuleType) -> None:
+    for name, (batch, java_reads) in batches_with_odd_ends().items():
+        problems = kafkafmt.check_batches(batch).problems
+        assert [p.code for p in problems] == ([] if java_reads else ["refused_by_kafka"]), name
+    for name, batch in batches_that_java_refuses().items():
+        assert "refused_by_kafka" in [p.code for p in kafkafmt.check_batches(batch).problems], name

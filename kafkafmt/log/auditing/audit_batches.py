@@ -6,26 +6,47 @@ batches one by one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ...constants import CONTROL_BIT
 from ...records import RecordReader
+from ...records.odd_ends import refused_by_java
 from ...text import offset_range, quantity
 from ...types import BatchTable, Buffer, last_offset
 from ..reading.models import Finding
 from ..reading.partition import PartitionLog
 
 MESSAGES = {
+    "odd_codec_end": "the compressed data of {batches} ({offsets}, from position {position} on) has an odd end: {reason}; all "
+    "records are complete",
+    "refused_by_kafka": "Kafka's Java code does not read {batches} ({offsets}, from position {position} on): {reason}; "
+    "kafkafmt reads all records",
     "odd_record_offsets": "record offsets in {batches} ({offsets}, from position {position} on) do not increase or are "
     "outside the offsets in the batch header; Kafka delivers these records too",
 }
 """For each code of a finding about a run of adjacent batches, the message."""
 
 
+@dataclass
+class _Run:
+    """Adjacent batches with the same finding for the same reason."""
+
+    position: int
+    end: int
+    first_offset: int
+    last_offset: int
+    batches: int
+    reason: str
+
+
 class BatchAudit:
-    """Reports unusual batches of a segment: a maximum timestamp that is too low, or odd record offsets.
+    """Reports unusual batches of a segment.
+
+    The maximum timestamp of such a batch is too low, its record offsets are odd, or its compressed data
+    is odd.
 
     Brokers and kafkafmt use the maximum timestamp to find records by time. If it is too low, they
     do not find the later records of the batch.
@@ -36,8 +57,8 @@ class BatchAudit:
         self._file = file
         self._late = 0
         self._first_late = ""
-        self._runs: dict[str, list[list[int]]] = {code: [] for code in MESSAGES}
-        """For each code, runs of adjacent batches: position, end, first offset, last offset, and number of batches."""
+        self._runs: dict[str, list[_Run]] = {code: [] for code in MESSAGES}
+        """Runs of adjacent batches, by the code of the finding."""
 
     @cached_property
     def _reader(self) -> RecordReader:
@@ -48,6 +69,7 @@ class BatchAudit:
 
     def add(self, position: int, buffer: Buffer, table: BatchTable) -> None:
         """Check batches whose columns are `unusual`. `position` is the file position of the first byte of `buffer`."""
+        refused = {batch.position: batch.oddity for batch in refused_by_java(buffer, table)}
         for i in np.flatnonzero((table["attributes"] & CONTROL_BIT) == 0).tolist():
             row = table[i]
             stated, latest = int(row["max_timestamp"]), None
@@ -65,15 +87,19 @@ class BatchAudit:
                 )
             if self._reader.columns.odd_offsets:
                 self._add_to_run("odd_record_offsets", row, at)
+            for odd in self._reader.take_odd_ends():
+                self._add_to_run("odd_codec_end", row, at, odd.oddity)
+            if reason := refused.get(int(row["position"])):
+                self._add_to_run("refused_by_kafka", row, at, reason)
 
-    def _add_to_run(self, code: str, row: np.void, position: int) -> None:
+    def _add_to_run(self, code: str, row: np.void, position: int, reason: str = "") -> None:
         """Add a batch to the last run of a finding, or begin a new run if the batch does not follow it."""
         runs, end = self._runs[code], position + int(row["size"])
-        if runs and runs[-1][1] == position:
-            runs[-1][1], runs[-1][3] = end, last_offset(row)
-            runs[-1][4] += 1
+        if runs and (runs[-1].end, runs[-1].reason) == (position, reason):
+            run = runs[-1]
+            run.end, run.last_offset, run.batches = end, last_offset(row), run.batches + 1
         else:
-            runs.append([position, end, int(row["base_offset"]), last_offset(row), 1])
+            runs.append(_Run(position, end, int(row["base_offset"]), last_offset(row), 1, reason))
 
     def findings(self) -> list[Finding]:
         """Return one finding for all batches with late timestamps, and one for each run of other unusual batches."""
@@ -83,8 +109,12 @@ class BatchAudit:
             others = f"; {more:,} more {'batch has' if more == 1 else 'batches have'} the same error" if more else ""
             found.append(Finding(self._file, "max_timestamp_mismatch", self._first_late + others))
         for code, runs in self._runs.items():
-            for position, _, first, last, batches in runs:
-                places = {"offsets": offset_range(first, last), "position": position}
-                message = MESSAGES[code].format(batches=quantity(batches, "batch"), **places)
+            for run in runs:
+                message = MESSAGES[code].format(
+                    batches=quantity(run.batches, "batch"),
+                    offsets=offset_range(run.first_offset, run.last_offset),
+                    position=run.position,
+                    reason=run.reason,
+                )
                 found.append(Finding(self._file, code, message))
         return found

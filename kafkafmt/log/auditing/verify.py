@@ -12,6 +12,7 @@ from ... import arguments
 from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
+from ...records.odd_ends import refused_by_java
 from ...text import offset_range
 from ...types import BATCH_DTYPE, BatchTable, RecordColumns
 from ..format.file_view import FileView
@@ -259,9 +260,11 @@ def _count_records(
     each group of batches that is read.
     """
     counted = 0
+    refused = False
 
     def select(part: Part, table: BatchTable) -> BatchTable:
-        nonlocal counted
+        nonlocal counted, refused
+        refused = refused or len(refused_by_java(part.buffer, table)) > 0
         if see is not None:
             see(part)
         if part.plan.segment.name != plan.segment.name:
@@ -273,7 +276,7 @@ def _count_records(
     interval = OffsetInterval(max(low, plan.first_offset or 0), plan.next_offset or 0)
     columns = RecordColumns(COUNTED_ROWS, ("offset", "timestamp"))
     total = sum(c.columns.rows for c in log.chunks(columns, interval, on_damage=deep, select=select))
-    if first_pass.audit is not None and columns.take_unusual():
+    if first_pass.audit is not None and (columns.take_unusual() or refused):
         for part in log.parts(interval.low, interval.high, lambda _: None):
             first_pass.unusual.add(part.position, part.buffer, part.table)
     return total + counted

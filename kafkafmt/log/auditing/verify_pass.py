@@ -15,6 +15,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
+from ...records.odd_ends import refused_by_java
 from ...records.reader import count_records
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer
 from ..format.producers import Marker, marker_reader, read_markers
@@ -154,7 +155,8 @@ class VerifyPass:
             self.records += count_records(self._reader, buffer, data, found)
         except KafkaFormatError:
             self._usable = False
-        if self._reader.columns.take_unusual() and self._usable:
+        unusual = self._reader.columns.take_unusual() or refused_by_java(buffer, data)
+        if unusual and self._usable:
             self.unusual.add(position, buffer, data)
 
     def count_wrappers(self, position: int, buffer: Buffer, rows: BatchTable) -> tuple[int, BatchTable]:
@@ -162,10 +164,11 @@ class VerifyPass:
 
         Return the number of records, and the headers of all batches that must be decoded. A wrapper
         message must be decoded if it cannot be decompressed, if it has records below the log start
-        offset, or if it has a record after its maximum timestamp. For the parameters, see `see`.
+        offset, or if it has a record after its maximum timestamp. If the compressed data of a wrapper
+        message has an odd end, all are decoded. For the parameters, see `see`.
         """
         at = wrappers_of(rows)
-        if self._known is None or not len(at):
+        if self._known is None or not len(at) or self._known.found_odd_ends:
             return 0, rows
         inner = self._known.inner(position, buffer, rows[at])
         counted = (self.log.log_start_offset <= inner.first) & (inner.first <= inner.last) & (inner.count >= 0)

@@ -30,6 +30,11 @@ class KnownWrappers:
         self._count = 0
 
     @property
+    def found_odd_ends(self) -> bool:
+        """Whether the compressed data of a wrapper message had an odd end."""
+        return self._reader.found_odd_ends
+
+    @property
     def _known(self) -> IntArray:
         """One row for each wrapper message, in file order: file position, and the items of `InnerMessages`."""
         return self._rows[: self._count]
