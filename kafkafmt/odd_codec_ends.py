@@ -62,7 +62,10 @@ def decompress_prefix(codec: int, payload: memoryview, limit: int) -> Prefix | N
     Raise TooLargeError if the result has more than `limit` bytes.
     """
     source = _Input(codec, payload, limit)
-    oddity, java_reads = _READERS[codec](source)
+    read = _READERS.get(codec)
+    if read is None:
+        return None
+    oddity, java_reads = read(source)
     return Prefix(bytes(source.out), oddity, java_reads) if source.out else None
 
 

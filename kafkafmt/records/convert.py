@@ -49,6 +49,7 @@ from .assign import codecs_of, scan_all
 from .build import DEFAULT_BATCH_BYTES
 from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
+from .odd_ends import complete_prefix
 from .reader import RecordReader
 from .record_bytes import RecordBytes
 
@@ -335,7 +336,9 @@ def recompress(
         whole = view[int(row["position"]) : int(rows["position"][-1] + rows["size"][-1])]
         source = int(row["attributes"]) & CODEC_MASK
         if row["magic"] == MAGIC_V2:
-            same = (row["attributes"] & CONTROL_BIT and source == CODEC_NONE) or row["count"] == 0
+            # Kafka's Java code does not read compressed data that is empty.
+            empty = row["count"] == 0 and (source == CODEC_NONE or row["payload_size"] > 0)
+            same = (row["attributes"] & CONTROL_BIT and source == CODEC_NONE) or empty
             part = whole if same or source == number == CODEC_NONE else packer.batch(whole, row)
         elif number == CODEC_ZSTD:
             raise InvalidError(
@@ -382,19 +385,23 @@ class _Packer:
         self._codec = codec
         self._compressor = None if codec == CODEC_NONE else Compressor(codec, level)
         self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena()
+        self._max_batch_bytes = max_batch_bytes
 
     def batch(self, whole: memoryview, row: Any) -> bytearray:
         """Return a copy of a batch with recompressed records and updated header fields."""
         payload = whole[BATCH_HEADER_SIZE:]
         source, where = int(row["attributes"]) & CODEC_MASK, (int(row["position"]), int(row["base_offset"]))
-        if source != CODEC_NONE:
+        if source != CODEC_NONE and len(payload):
             self._arena.filled = 0
             try:
                 size = self._decompressor.decompress(source, payload, self._arena)
+                payload = self._arena.view[:size]
             except KafkaFormatError as error:
-                error.position, error.base_offset = where
-                raise
-            payload = self._arena.view[:size]
+                prefix = complete_prefix(payload, row, self._max_batch_bytes)
+                if prefix is None:
+                    error.position, error.base_offset = where
+                    raise
+                payload = memoryview(prefix.data)
         batch = bytearray(whole[:BATCH_HEADER_SIZE])
         batch += payload if self._compressor is None else self._compressor.compress(payload)
         if len(batch) > MAX_BATCH_LENGTH + ENTRY_OVERHEAD:

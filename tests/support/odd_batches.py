@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from pathlib import Path
 
 import lz4.frame
 import zstandard
@@ -121,3 +122,17 @@ def batches_that_java_refuses() -> dict[str, bytes]:
 def with_dictionary_id(frame: bytes) -> bytes:
     header = bytes([*frame[:4], frame[4] | 1, *frame[5:14]]) + b"\x01\x02\x03\x04" + b"\x00"
     return bytes(with_right_checksum(memoryview(header + frame[15:])))
+
+
+def write_log(directory: Path, *batches: bytes) -> Path:
+    """Write batches with consecutive offsets to a new partition directory, and return it."""
+    partition = directory / "t-0"
+    partition.mkdir(parents=True)
+    data, offset = bytearray(), 0
+    for batch in batches:
+        moved = bytearray(batch)
+        moved[:8] = offset.to_bytes(8, "big")
+        data += moved
+        offset += int.from_bytes(batch[23:27], "big") + 1
+    (partition / f"{0:020}.log").write_bytes(data)
+    return partition

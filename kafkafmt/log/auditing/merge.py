@@ -24,6 +24,7 @@ from .open_transactions import OpenTransaction, find_open_transactions
 from .reports import PartitionReport
 from .run import Run
 from .salvage_copy import salvage_partition
+from .salvage_rebuilt import needs_rebuilding
 from .salvage_source import Bounds
 from .salvaged import Salvaged
 from .verify import verify_partition
@@ -94,10 +95,11 @@ def merge_partition(
     OSError
         The copy cannot be written, a replica has changed, or the replicas have different topic ids.
     """
-    found = []
+    found, rebuild = [], False
     for log in logs:
         with run.reading(log.directory):
             report = verify_partition(log, progress=run.advance)
+            rebuild = rebuild or needs_rebuilding(report)
             found.append(read_replica(log, report.damaged))
     if not found:
         return None
@@ -108,7 +110,7 @@ def merge_partition(
     try:
         merged.write()
         log = PartitionLog(merged.directory, logs[0].limits, tell=run.tell)
-        made = salvage_partition(log, merged.lost, output, stop_at_first, bounds, abort_open)
+        made = salvage_partition(log, merged.lost, output, stop_at_first, bounds, abort_open, rebuild)
         highest = max((MAX_OFFSET if d.last_offset is None else d.last_offset for d in merged.lost), default=-1)
         transactions = [
             replace(t, cause="damage") if t.cause == "open" and t.first_offset <= highest else t

@@ -30,6 +30,7 @@ from .reports import (
 from .run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
 from .salvage_copy import salvage_partition
 from .salvage_output import Output, OutputPlaceError, finish_directory, output_directory
+from .salvage_rebuilt import needs_rebuilding
 from .salvage_source import Bounds, LeftOut
 from .salvaged import Salvaged
 from .verify import add_damage, verify_partition
@@ -261,7 +262,15 @@ def salvage(
     def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, Sequence[OpenTransaction]] | None:
         with run.reading(log.directory, is_output_error):
             report = verify_partition(log, progress=run.advance)
-            made = salvage_partition(log, report.damaged, filled.work, stop_at_first, bounds, abort_open_transactions)
+            made = salvage_partition(
+                log,
+                report.damaged,
+                filled.work,
+                stop_at_first,
+                bounds,
+                abort_open_transactions,
+                needs_rebuilding(report),
+            )
             run.advance(report.bytes)
             found = add_damage(report, log, made.damaged).with_findings(made.findings)
             return found, made, find_open_transactions(log, report.damaged, made)

@@ -17,6 +17,7 @@ from pathlib import Path
 from ..._backend import core
 from ...errors import StructureError
 from ...paths import Location
+from ...text import quantity
 from ...times import now_millis
 from ...types import Buffer, IntArray, view_of
 from ..format import file_view, files, local_files
@@ -49,6 +50,7 @@ from .salvage_files import copy_readable
 from .salvage_markers import abort_markers, restored_markers
 from .salvage_pieces import Content, Restored, divide, fits, holes_of, indexable, outside, paired, pieces_of, spans_of
 from .salvage_producers import SourceSnapshots
+from .salvage_rebuilt import with_rebuilt
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut
 from .salvaged import OWNER, Salvaged, SerializedProducers
 
@@ -65,6 +67,7 @@ def salvage_partition(
     stop_at_first: bool = False,
     bounds: Bounds | None = None,
     abort_open: bool = False,
+    rebuild: bool = False,
 ) -> Salvaged:
     """Copy the valid batches of a partition into a new directory below `output`.
 
@@ -85,6 +88,9 @@ def salvage_partition(
         log directory, or the partition directory if the partition was given as a path.
     abort_open : bool, default False
         Append an abort marker for each transaction that is open at the end of the copy.
+    rebuild : bool, default False
+        Rebuild the batches that Kafka's Java code does not read to their end. Otherwise, the caller must know that
+        there are no such batches.
 
     Raises
     ------
@@ -114,7 +120,18 @@ def salvage_partition(
         filled = [(s, spans) for s, spans in kept if copy.is_copied(s, spans, s.name in holes)]
         markers = restored_markers(log, filled, not stop_at_first, copy.snapshots)
         for segment, spans in kept:
-            copy.segment(segment, spans, segment.name in holes, markers.get(segment.name, []))
+            restored = markers.get(segment.name, [])
+            if rebuild:
+                spans, rebuilt = with_rebuilt(log, segment, spans)
+                restored = sorted([*restored, *rebuilt], key=lambda batch: batch.offset)
+                copy.made.rebuilt += len(rebuilt)
+            copy.segment(segment, spans, segment.name in holes, restored)
+            copy.made.restored += [marker.offset for marker in markers.get(segment.name, [])]
+        if copy.made.rebuilt:
+            log.tell(
+                f"{log.topic}-{log.partition}: {quantity(copy.made.rebuilt, 'batch')} rebuilt, because Kafka's Java code "
+                "does not read the compressed data"
+            )
         return copy.finish()
     except BaseException:
         shutil.rmtree(copy.made.path, ignore_errors=True)
@@ -247,7 +264,6 @@ class PartitionCopy:
             finally:
                 os.close(target)
             self._index(content.base, data)
-        self.made.restored += [m.offset for m in markers]
 
     def _walker(self, view: FileView, source: SegmentFile) -> Walker:
         return Walker(view, source.base_offset or 0, self.log.max_batch_bytes)

@@ -33,10 +33,12 @@ class Piece(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """A transaction marker that is written in place of a lost marker."""
+    """A batch that is not a copy: a marker in place of a lost one, or a rebuilt batch in place of the original."""
 
     offset: int
+    """Offset in the header of the batch."""
     data: bytes
+    last_offset: int
 
 
 Items = list[Piece | Restored]
@@ -231,9 +233,9 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def bytes_before(
-    tables: Iterable[tuple[IntArray, BatchTable]], spans: IntArray, markers: Sequence[Restored]
+    tables: Iterable[tuple[IntArray, BatchTable]], spans: IntArray, restored: Sequence[Restored]
 ) -> list[int]:
-    """Return, for each restored marker, how many bytes of the byte ranges `spans` are copied before it.
+    """Return, for each restored batch, how many bytes of the byte ranges `spans` are copied before it.
 
     Parameters
     ----------
@@ -241,30 +243,30 @@ def bytes_before(
         File positions and headers of the batches in `spans`, in offset order.
     spans : array of int64, shape (n, 2)
         Start and end position of each byte range to copy.
-    markers : sequence of Restored
-        The markers, in offset order.
+    restored : sequence of Restored
+        The restored batches, in offset order.
     """
     sizes = spans[:, 1] - spans[:, 0]
-    found = np.full(len(markers), sizes.sum(), np.int64)
+    found = np.full(len(restored), sizes.sum(), np.int64)
     # In each byte range, a byte's position in the copy is its position in the file plus the shift of the range.
     shifts = np.cumsum(sizes) - sizes - spans[:, 0]
     order = np.argsort(spans[:, 0], kind="stable")
     starts, shifts = spans[order, 0], shifts[order]
-    offsets, waiting = np.array([marker.offset for marker in markers], np.int64), 0
+    offsets, waiting = np.array([batch.offset for batch in restored], np.int64), 0
     for positions, table in tables:
         bases = table["base_offset"]
         stop = waiting + int(np.searchsorted(offsets[waiting:], bases[-1]))
         at = positions[np.searchsorted(bases, offsets[waiting:stop], "right")]
         found[waiting:stop] = at + shifts[np.searchsorted(starts, at, "right") - 1]
         waiting = stop
-        if waiting == len(markers):
+        if waiting == len(restored):
             break
     counts: list[int] = found.tolist()
     return counts
 
 
 def size_of(items: Sequence[Piece | Restored]) -> int:
-    """Return the total size of batches and restored markers in bytes."""
+    """Return the total size of batches in bytes."""
     return sum(len(i.data) if isinstance(i, Restored) else i.end - i.position for i in items)
 
 
@@ -277,7 +279,7 @@ def fits(size: int, relative_offset: int) -> bool:
 
 
 def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
-    """Divide batches and rebuilt markers into segments within the size and offset limits of an offset index.
+    """Divide batches into segments within the size and offset limits of an offset index.
 
     Yield the base offset and the items of each segment. Usually there is only one segment.
     `highest` is the largest offset in the items.
@@ -312,7 +314,7 @@ class Content(NamedTuple):
     spans : array of int64, shape (n, 2)
         Byte ranges to copy.
     inserted : list of (int, bytes)
-        The number of bytes from `spans` before each restored marker, and the marker.
+        The number of bytes from `spans` before each restored batch, and the batch.
     """
 
     base: int
@@ -321,19 +323,19 @@ class Content(NamedTuple):
 
 
 def divide(
-    walker: Walker, spans: IntArray, markers: Sequence[Restored], base: int, highest: int, copier: SpanCopier
+    walker: Walker, spans: IntArray, restored: Sequence[Restored], base: int, highest: int, copier: SpanCopier
 ) -> Iterator[Content]:
-    """Assign byte ranges and rebuilt transaction markers to the segments of a copy, usually to one segment.
+    """Assign byte ranges and restored batches to the segments of a copy, usually to one segment.
 
     For the parameters, see `bytes_before` and `split`. `copier` reads small byte ranges.
     """
     places: list[int] = []
-    if markers:
-        places = bytes_before(tables_of(walker, spans, copier, Scratch()), spans, markers)
-    if fits(walker.size + sum(len(m.data) for m in markers), highest - base):
-        yield Content(base, spans, [(place, m.data) for place, m in zip(places, markers, strict=True)])
+    if restored:
+        places = bytes_before(tables_of(walker, spans, copier, Scratch()), spans, restored)
+    if fits(walker.size + sum(len(batch.data) for batch in restored), highest - base):
+        yield Content(base, spans, [(place, batch.data) for place, batch in zip(places, restored, strict=True)])
         return
-    for part_base, part in split(walker, _in_order(spans, places, markers), base, highest):
+    for part_base, part in split(walker, _in_order(spans, places, restored), base, highest):
         pieces = [item for item in part if isinstance(item, Piece)]
         inserted, size = [], 0
         for item in part:
@@ -344,32 +346,31 @@ def divide(
         yield Content(part_base, spans_of(pieces), inserted)
 
 
-def _in_order(spans: IntArray, places: Sequence[int], markers: Sequence[Restored]) -> Items:
-    """Return byte ranges and restored markers as one list, in offset order.
+def _in_order(spans: IntArray, places: Sequence[int], restored: Sequence[Restored]) -> Items:
+    """Return byte ranges and restored batches as one list, in offset order.
 
-    For each marker, `places` contains the number of bytes of the byte ranges before the marker.
+    For each restored batch, `places` contains the number of bytes of the byte ranges before it.
     """
     items: Items = []
     copied, waiting = 0, 0
     for start, end in spans.tolist():
         while waiting < len(places) and places[waiting] < copied + end - start:
             cut = start + places[waiting] - copied
-            items += [Piece(start, cut), markers[waiting]] if cut > start else [markers[waiting]]
+            items += [Piece(start, cut), restored[waiting]] if cut > start else [restored[waiting]]
             copied, start, waiting = places[waiting], cut, waiting + 1
         items.append(Piece(start, end))
         copied += end - start
-    return [*items, *markers[waiting:]]
+    return [*items, *restored[waiting:]]
 
 
 def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:
-    """Yield the first offset, the last offset and the bytes of every batch and marker.
+    """Yield the first offset, the last offset and the bytes of every batch.
 
-    A batch is represented by its byte range (`Piece`), and a rebuilt marker by its bytes
-    (`Restored`).
+    A batch is represented by its byte range (`Piece`), or by its bytes (`Restored`).
     """
     for item in items:
         if isinstance(item, Restored):
-            yield item.offset, item.offset, item
+            yield item.offset, item.last_offset, item
             continue
         for position, _, table, _ in walker.tables(*item):
             for i in range(len(table)):

@@ -54,6 +54,8 @@ class Salvaged:
         Files that were not copied because they cannot be read.
     restored : list of int
         Offsets of transaction markers that were lost in the source and written again.
+    rebuilt : int
+        Number of batches that were rebuilt, because Kafka's Java code does not read the originals.
     left_out : list of LeftOut
         Files that were not read because they are links to places outside the source.
     modes : dict
@@ -73,6 +75,7 @@ class Salvaged:
     damaged: list[Damage] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
+    rebuilt: int = 0
     left_out: list[LeftOut] = field(default_factory=list)
     modes: dict[str, int] = field(default_factory=dict)
     mode: int = ALL_FILE_BITS

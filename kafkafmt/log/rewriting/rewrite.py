@@ -18,6 +18,7 @@ from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, gl
 from ..auditing.salvage import is_output_error, is_usable, note_links, opened_logs
 from ..auditing.salvage_copy import salvage_partition
 from ..auditing.salvage_output import Output, finish_directory, output_directory
+from ..auditing.salvage_rebuilt import needs_rebuilding
 from ..auditing.salvage_source import Bounds
 from ..auditing.salvaged import Salvaged
 from ..auditing.verify import verify_partition
@@ -255,7 +256,8 @@ def rewrite(
             if unmarked := log.transactions.unmarked:
                 raise DamagedLogError(lost_marker(log, unmarked[0].last), path)
             if log.topic.startswith("__") and (log.topic == CLUSTER_METADATA or not internal):
-                made = salvage_partition(log, report.damaged, filled.work, bounds=bounds)
+                rebuild = needs_rebuilding(report)
+                made = salvage_partition(log, report.damaged, filled.work, bounds=bounds, rebuild=rebuild)
                 counts = Counts(report.records_recovered, report.records_recovered, report.bytes, made.bytes)
             else:
                 made, counts = rewrite_partition(log, report.damaged, filled.work, changes, bounds)

@@ -48,7 +48,7 @@ def test_markers_are_inserted_between_batches_in_offset_order(
             spans.append([start, end])
     free = sorted(set(range(offset + 5)) - {first for first, _, _ in kept})
     markers = [
-        Restored(at, b"%d" % at) for at in sorted(chance.sample(free, min(len(free), chance.choice((1, 5, 20)))))
+        Restored(at, b"%d" % at, at) for at in sorted(chance.sample(free, min(len(free), chance.choice((1, 5, 20)))))
     ]
     ranges = paired(*np.array(spans, np.int64).T)
     with FileView(tmp_path / "log") as view:

@@ -6,25 +6,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from odd_batches import batches_that_java_refuses, batches_with_odd_ends
+from odd_batches import batches_that_java_refuses, batches_with_odd_ends, write_log
 
 import kafkafmt
 from kafkafmt import build_batch
-
-
-def write_log(directory: Path, *batches: bytes) -> Path:
-    """Write batches with consecutive offsets to a partition directory."""
-    partition = directory / "t-0"
-    partition.mkdir(parents=True)
-    data, offset = bytearray(), 0
-    for batch in batches:
-        moved = bytearray(batch)
-        moved[:8] = offset.to_bytes(8, "big")
-        data += moved
-        offset += int.from_bytes(batch[23:27], "big") + 1
-    (partition / f"{0:020}.log").write_bytes(data)
-    return partition
-
 
 NORMAL = bytes(build_batch([(None, b"normal")] * 3, codec="zstd"))
 

@@ -1,0 +1,53 @@
+"""Rebuild batches that Kafka's Java code does not read to their end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...constants import CODEC_MASK
+from ...records import RecordReader, recompress
+from ...records.odd_ends import refused_by_java
+from ...types import IntArray, last_offset, view_of
+from ..format.file_view import FileView
+from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
+from ..reading.segment_walker import Walker
+from .reports import PartitionReport
+from .salvage_pieces import Restored, outside, paired
+
+REBUILT = {"odd_codec_end", "refused_by_kafka"}
+
+
+def needs_rebuilding(report: PartitionReport) -> bool:
+    """Return whether a partition can contain batches that Kafka's Java code does not read to their end."""
+    return any(finding.code in REBUILT for finding in report.findings)
+
+
+def with_rebuilt(log: PartitionLog, segment: SegmentFile, spans: IntArray) -> tuple[IntArray, list[Restored]]:
+    """Return the byte ranges without the batches that Kafka does not read to their end, and these batches, rebuilt.
+
+    A rebuilt batch has the same codec, offsets, timestamps and producer fields.
+    """
+    holes: list[tuple[int, int]] = []
+    rebuilt: list[Restored] = []
+    reader = RecordReader(("offset",), max_batch_bytes=log.max_batch_bytes)
+    with FileView(segment.place, fill_unreadable=True) as view:
+        walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
+        for start, end in spans.tolist():
+            for position, buffer, table, _ in walker.tables(start, end):
+                for _ in reader.read(buffer, table, lambda _, __: None):
+                    pass
+                for odd in (*reader.take_odd_ends(), *refused_by_java(buffer, table)):
+                    if odd.java_reads:
+                        continue
+                    row = table[np.searchsorted(table["position"], odd.position)]
+                    stop = odd.position + int(row["size"])
+                    batch = view_of(buffer)[odd.position : stop]
+                    codec = int(row["attributes"]) & CODEC_MASK
+                    data = bytes(recompress(batch, codec, max_batch_bytes=log.max_batch_bytes).records)
+                    holes.append((position + odd.position, position + stop))
+                    rebuilt.append(Restored(int(row["base_offset"]), data, last_offset(row)))
+    if not holes:
+        return spans, rebuilt
+    cuts = np.array(sorted(holes), np.int64)
+    return outside(paired(cuts[:, 0], cuts[:, 1]), spans), rebuilt
