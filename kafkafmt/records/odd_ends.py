@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .._backend import core
-from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_ZSTD, MAGIC_V0
+from ..constants import (
+    CODEC_GZIP,
+    CODEC_LZ4,
+    CODEC_MASK,
+    CODEC_NONE,
+    CODEC_SNAPPY,
+    CODEC_ZSTD,
+    MAGIC_V0,
+    MAX_OFFSET,
+)
 from ..errors import TooLargeError
-from ..odd_codec_ends import Prefix, decompress_prefix
 from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, RecordColumns, byte_view
+from ..zstd_frames import header_size
 from .lz4v0 import with_right_checksum
+
+if TYPE_CHECKING:
+    from ..odd_codec_ends import Prefix
 
 _LZ4_SMALLEST = 7
 """Smallest size of the header of an lz4 frame, in bytes."""
-_LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x20, 0x10, 0x08, 0x01
+_LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_CONTENT_SIZE, _LZ4_CONTENT_CHECKSUM, _LZ4_DICTIONARY = 32, 16, 8, 4, 1
 _LZ4_RESERVED = 0x02 | _LZ4_DICTIONARY
 """Bits that must be 0 in Kafka."""
 _LZ4_STORED = 0x80000000
 """Bit in the size of an lz4 block that is not compressed."""
+_ZSTD_SMALLEST = 9
+"""Smallest size of a zstd frame, in bytes: the header and the header of a block."""
 
 
 class OddEnd(NamedTuple):
@@ -36,6 +50,9 @@ class OddEnd(NamedTuple):
 
 def complete_prefix(payload: memoryview, row: Any, limit: int) -> Prefix | None:
     """Decompress data that a `Decompressor` has refused. Return None unless all records of its batch are complete."""
+    # This module is imported only when necessary, because it imports the compression packages.
+    from ..odd_codec_ends import decompress_prefix
+
     codec = int(row["attributes"]) & CODEC_MASK
     if row["magic"] == MAGIC_V0 and codec == CODEC_LZ4:
         payload = memoryview(with_right_checksum(payload))
@@ -78,13 +95,12 @@ def java_refusal(codec: int, payload: memoryview) -> str | None:
 
 def refused_by_java(buffer: Buffer, table: BatchTable) -> list[OddEnd]:
     """Find batches that Kafka's Java code does not read, although kafkafmt reads them (see `java_refusal`)."""
-    codecs = table["attributes"] & CODEC_MASK
-    starts, sizes, view = table["payload_position"], table["payload_size"], byte_view(buffer)
+    codecs, starts, sizes = table["attributes"] & CODEC_MASK, table["payload_position"], table["payload_size"]
     suspects = (codecs != CODEC_NONE) & (sizes == 0) & (table["count"] == 0)
     frames = np.flatnonzero((codecs == CODEC_LZ4) & (sizes >= _LZ4_SMALLEST))
+    view = byte_view(buffer)
     if len(frames):
-        data = np.frombuffer(view, np.uint8)
-        suspects[frames] = _may_be_refused(data, starts[frames], starts[frames] + sizes[frames])
+        suspects[frames] = _odd_lz4(np.frombuffer(view, np.uint8), starts[frames], starts[frames] + sizes[frames])
     found = []
     for i in np.flatnonzero(suspects).tolist():
         reason = java_refusal(int(codecs[i]), view[int(starts[i]) : int(starts[i] + sizes[i])])
@@ -93,22 +109,91 @@ def refused_by_java(buffer: Buffer, table: BatchTable) -> list[OddEnd]:
     return found
 
 
+def not_read_by_java(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> list[OddEnd]:
+    """Find batches with complete records that Kafka's Java code does not read to their end.
+
+    Only gzip data, and data whose structure is odd, is decompressed.
+    """
+    found = refused_by_java(buffer, table)
+    suspects = table.compress(_may_be_odd(buffer, table, max_batch_bytes))
+    if len(suspects):
+        from .reader import RecordReader
+
+        reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
+        for _ in reader.read(buffer, suspects, lambda _, __: None):
+            pass
+        found += [odd for odd in reader.take_odd_ends() if not odd.java_reads]
+    return found
+
+
+def _may_be_odd(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> npt.NDArray[np.bool_]:
+    """Return a mask of the batches whose compressed data can have an odd end."""
+    codecs, data = table["attributes"] & CODEC_MASK, np.frombuffer(byte_view(buffer), np.uint8)
+    suspects: npt.NDArray[np.bool_] = codecs == CODEC_GZIP
+    snappy = np.flatnonzero(codecs == CODEC_SNAPPY)
+    if len(snappy):
+        faults, limit = np.empty(len(snappy), np.int8), min(max_batch_bytes, MAX_OFFSET)
+        starts, sizes = table["payload_position"][snappy], table["payload_size"][snappy]
+        core.check_snappy(buffer, starts, sizes, len(snappy), limit, faults)
+        suspects[snappy] = faults > 0
+    for codec, smallest, odd in (
+        (CODEC_LZ4, _LZ4_SMALLEST, _odd_lz4),
+        (CODEC_ZSTD, _ZSTD_SMALLEST, _odd_zstd),
+    ):
+        rows = np.flatnonzero((codecs == codec) & (table["payload_size"] >= smallest))
+        if len(rows):
+            starts = table["payload_position"][rows]
+            suspects[rows] = odd(data, starts, starts + table["payload_size"][rows])
+    return suspects
+
+
 def _first_block(flags: Any) -> Any:
     """Return the position of the first block in an lz4 frame, from the flags in its header."""
     return 7 + (flags & _LZ4_CONTENT_SIZE) + 4 * (flags & _LZ4_DICTIONARY)
 
 
-def _may_be_refused(data: npt.NDArray[np.uint8], starts: IntArray, ends: IntArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the lz4 frames with unusual flags or with an empty block."""
+Data = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+
+def _numbers(data: Data, positions: IntArray, size: int, dtype: str) -> IntArray:
+    """Return the unsigned numbers at some positions."""
+    found: IntArray = data[positions[:, np.newaxis] + np.arange(size)].view(dtype)[:, 0].astype(np.int64)
+    return found
+
+
+def _odd_lz4(data: Data, starts: IntArray, ends: IntArray) -> Mask:
+    """Return a mask of the lz4 frames that Java may not read, because of their flags, their blocks or their end."""
     flags = data[starts + 4].astype(np.int64)
-    suspects: npt.NDArray[np.bool_] = (flags & (_LZ4_INDEPENDENT | _LZ4_RESERVED)) != _LZ4_INDEPENDENT
+    usual = (flags & (_LZ4_INDEPENDENT | _LZ4_RESERVED)) == _LZ4_INDEPENDENT
     positions = starts + _first_block(flags)
     checksums = np.where(flags & _LZ4_BLOCK_CHECKSUM, 4, 0)
-    active = np.flatnonzero(~suspects & (positions <= ends - 8))
+    after = np.where(flags & _LZ4_CONTENT_CHECKSUM, 4, 0)
+    complete = np.zeros(len(starts), bool)
+    active = np.flatnonzero(usual & (positions <= ends - 4))
     while len(active):
-        sizes = data[positions[active][:, np.newaxis] + np.arange(4)].view("<u4")[:, 0].astype(np.int64)
-        suspects[active] = sizes == _LZ4_STORED
-        positions[active] += 4 + (sizes & (_LZ4_STORED - 1)) + checksums[active]
+        sizes = _numbers(data, positions[active], 4, "<u4")
+        positions[active] += 4
+        complete[active[sizes == 0]] = True
+        positions[active] += (sizes & (_LZ4_STORED - 1)) + np.where(sizes == 0, after[active], checksums[active])
         active = active[(sizes != 0) & (sizes != _LZ4_STORED)]
-        active = active[positions[active] <= ends[active] - 8]
-    return suspects
+        active = active[positions[active] <= ends[active] - 4]
+    mask: Mask = ~complete | (positions > ends)
+    return mask
+
+
+def _odd_zstd(data: Data, starts: IntArray, ends: IntArray) -> Mask:
+    """Return a mask of the zstd data that is not exactly one frame without a checksum."""
+    descriptors = data[starts + 4]
+    complete = np.zeros(len(starts), bool)
+    positions = starts + np.array([header_size(d) for d in range(256)])[descriptors]
+    active = np.flatnonzero((descriptors & 4 == 0) & (positions <= ends - 3))
+    while len(active):
+        blocks = _numbers(data, positions[active], 2, "<u2") | data[positions[active] + 2].astype(np.int64) << 16
+        positions[active] += 3 + np.where(blocks & 6 == 2, 1, blocks >> 3)
+        last = blocks & 1 == 1
+        complete[active[last]] = True
+        active = active[~last]
+        active = active[positions[active] <= ends[active] - 3]
+    mask: Mask = ~complete | (positions != ends)
+    return mask

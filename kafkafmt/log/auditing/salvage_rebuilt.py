@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...constants import CODEC_MASK
-from ...records import RecordReader, recompress
-from ...records.odd_ends import refused_by_java
+from ...records import recompress
+from ...records.odd_ends import not_read_by_java
 from ...types import IntArray, last_offset, view_of
 from ..format.file_view import FileView
 from ..reading.partition import PartitionLog
@@ -30,16 +30,11 @@ def with_rebuilt(log: PartitionLog, segment: SegmentFile, spans: IntArray) -> tu
     """
     holes: list[tuple[int, int]] = []
     rebuilt: list[Restored] = []
-    reader = RecordReader(("offset",), max_batch_bytes=log.max_batch_bytes)
     with FileView(segment.place, fill_unreadable=True) as view:
         walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
         for start, end in spans.tolist():
             for position, buffer, table, _ in walker.tables(start, end):
-                for _ in reader.read(buffer, table, lambda _, __: None):
-                    pass
-                for odd in (*reader.take_odd_ends(), *refused_by_java(buffer, table)):
-                    if odd.java_reads:
-                        continue
+                for odd in not_read_by_java(buffer, table, log.max_batch_bytes):
                     row = table[np.searchsorted(table["position"], odd.position)]
                     stop = odd.position + int(row["size"])
                     batch = view_of(buffer)[odd.position : stop]
