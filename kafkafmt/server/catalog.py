@@ -144,6 +144,8 @@ class Catalog:
     ----------
     cluster : Cluster
         The cluster that clients see.
+    generation : int
+        Number of times that the served partitions were set.
     messages : list of str
         Log messages about files that the server ignores.
 
@@ -161,6 +163,7 @@ class Catalog:
         found = discover(settings.paths, settings.replicas)
         self.messages: list[str] = found.messages
         self._topics: dict[str, Topic] = {}
+        self.generation: int = 0
         self._refreshing = Lock()
         self._by_id: tuple[dict[str, Topic] | None, dict[bytes, Topic]] = None, {}
         """The value of `_topics` that was indexed last, and its topics by the bytes of their ids."""
@@ -312,6 +315,7 @@ class Catalog:
                 topic.keep_id(before[topic.name])
         kept = {id(served) for topic in topics.values() for served in topic.partitions.values()}
         self._topics = topics
+        self.generation += 1
         for topic in before.values():
             for served in topic.partitions.values():
                 if id(served) not in kept:

@@ -27,8 +27,13 @@ def undecodable(error: Exception) -> ClosedError:
     return ClosedError(f"a request cannot be read: {error}")
 
 
-def incomplete(size: int, seconds: float) -> ClosedError:
-    """Return the error for a request of `size` bytes that was not received completely in time."""
+def incomplete(size: int, seconds: float | None) -> ClosedError:
+    """Return the error for a request of `size` bytes that was not received completely in time.
+
+    If `seconds` is None, the memory for requests was full.
+    """
+    if seconds is None:
+        return ClosedError(f"a request of {size} bytes was incomplete, and the memory for requests is full")
     return ClosedError(f"a request of {size} bytes was still incomplete after {seconds:g} seconds")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Coroutine
-from contextlib import nullcontext
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, cast
@@ -31,8 +31,17 @@ from .credentials import Credentials
 from .fetch import FetchApi, StartedFetch
 from .fetch_answer import FetchAnswers
 from .fetch_frames import FetchFrames, fetch_frames
-from .handlers import ANSWER_TOKEN, CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
-from .memory import ELEMENT_BYTES, FREE_FRAME, LARGE_RESPONSES, MOST_OBJECTS, ServerMemory, count_elements
+from .handlers import ANSWER_TOKEN, CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext, nothing_reserved
+from .memory import (
+    ELEMENT_BYTES,
+    FRAME_MEMORY,
+    FREE_FRAME,
+    LARGE_RESPONSES,
+    MOST_OBJECTS,
+    SHARE,
+    ServerMemory,
+    count_elements,
+)
 from .receiver import Receiver
 from .response_parts import Parts, parts_of
 from .response_writer import ClosedError, ResponseWriter
@@ -249,7 +258,7 @@ class ClientConnection(Receiver):
             if self.at_eof:
                 raise ClosedError(PARTIAL_REQUEST if self._received else "")
             return
-        limit, authenticated = self._limits.max_frame_bytes, True
+        limit, authenticated = min(self._limits.max_frame_bytes, FRAME_MEMORY // SHARE), True
         if self._must_authenticate:
             limit, authenticated = min(limit, LARGEST_BEFORE_AUTHENTICATION), False
         if not 0 < size <= limit:
@@ -383,37 +392,56 @@ class ClientConnection(Receiver):
             await self._responses.write(response)
 
     async def _large_request(self, size: int) -> None:
-        """Answer a request when enough memory is available for its bytes and for the decoded objects."""
-        async with self._shared.memory.frames.reserved(size):
-            try:
-                frame = await self.take_later(SIZE_BYTES + size, PARTIAL_TIMEOUT)
-            except TimeoutError:
-                raise incomplete(size, PARTIAL_TIMEOUT) from None
-            if frame is None:
-                raise ClosedError(PARTIAL_REQUEST)
-            if ANSWER_TOKEN in self.attributes:
-                await self._answer_token(frame[SIZE_BYTES:])
-                return
-            request: Any = _decode(frame)
-            elements = count_elements(request.body)
-            if elements > MOST_OBJECTS:
-                raise ClosedError(f"a request contains {elements} array elements; the limit is {MOST_OBJECTS}")
-            needed = elements * ELEMENT_BYTES
-            objects = self._shared.memory.objects
-            if not objects.has(needed):
-                request = None
-            async with objects.reserved(needed):
-                response = await self._response_to(_decode(frame) if request is None else request)
+        """Answer a request when enough memory is available for its decoded objects."""
+        response = await self._large_response(size)
         if response is not None:
             await self._responses.write(response)
 
-    async def _answer_token(self, token: bytes) -> None:
-        answer = await self.attributes[ANSWER_TOKEN](token)
-        if answer is not None:
-            await self._responses.write(parts_of([len(answer).to_bytes(SIZE_BYTES, "big"), answer]))
+    async def _large_response(self, size: int) -> Parts | None:
+        async with AsyncExitStack() as reserved:
+            deadline = self._loop.time() + PARTIAL_TIMEOUT
+            try:
+                async with asyncio.timeout_at(deadline) as limit:
+                    with self._shared.memory.frames.held(limit, 0) as hold:
+                        frame = await self.take_later(SIZE_BYTES + size, hold)
+                        if frame is None:
+                            raise ClosedError(PARTIAL_REQUEST)
+                        limit.reschedule(None)
+                        if ANSWER_TOKEN in self.attributes:
+                            return await self._token_parts(frame[SIZE_BYTES:])
+                        request, release = await self._decode_later(frame, reserved)
+            except TimeoutError:
+                raise incomplete(size, PARTIAL_TIMEOUT if limit.when() == deadline else None) from None
+            answering = self._response_to(request, release)
+            del frame, request  # see _response_to
+            return await answering
 
-    async def _response_to(self, request: Any) -> Parts | None:
-        """Return the response to a request, or None if the client expects no response."""
+    async def _decode_later(self, frame: bytes, reserved: AsyncExitStack) -> tuple[Any, Callable[[], None]]:
+        """Decode a request when enough memory is available. Return it, and a function that releases the memory."""
+        request = _decode(frame)
+        elements = count_elements(request.body)
+        if elements > MOST_OBJECTS:
+            raise ClosedError(f"a request contains {elements} array elements; the limit is {MOST_OBJECTS}")
+        needed, objects = elements * ELEMENT_BYTES, self._shared.memory.objects
+        if not objects.has(needed):
+            request = None
+        release = await reserved.enter_async_context(objects.reserved(needed))
+        return _decode(frame) if request is None else request, release
+
+    async def _answer_token(self, token: bytes) -> None:
+        parts = await self._token_parts(token)
+        if parts is not None:
+            await self._responses.write(parts)
+
+    async def _token_parts(self, token: bytes) -> Parts | None:
+        answer = await self.attributes[ANSWER_TOKEN](token)
+        return None if answer is None else parts_of([len(answer).to_bytes(SIZE_BYTES, "big"), answer])
+
+    async def _response_to(self, request: Any, release: Callable[[], None] = nothing_reserved) -> Parts | None:
+        """Return the response to a request, or None if the client expects no response.
+
+        `release` releases the memory that is reserved for the request.
+        """
         key, version = request.header.api_key, request.header.api_version
         handler = self._shared.handlers.find(key, version)
         if handler is None or (isinstance(request.body, UnknownBody) and key != API_VERSIONS):
@@ -421,18 +449,20 @@ class ClientConnection(Receiver):
         open_apis = self._shared.open_apis
         if open_apis is not None and self.principal is None and key not in open_apis:
             raise not_authenticated(key)
-        client_id = request.header.client_id
-        context = RequestContext(key, version, client_id, self)
+        client_id, correlation_id = request.header.client_id, request.header.correlation_id
+        context = RequestContext(key, version, client_id, self, release)
         try:
             async with self._shared.memory.turns if key in LARGE_RESPONSES else nullcontext():
-                response = await handler(request.body, context)
+                answering = handler(request.body, context)
+                del request  # the handler can then delete the body before it waits
+                response = await answering
                 if response is None:
                     return None
                 if isinstance(response, FetchAnswers):
-                    return self._shared.fetch_frames[version].write(response, request.header.correlation_id)
+                    return self._shared.fetch_frames[version].write(response, correlation_id)
                 if key == API_VERSIONS and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
                     version = 0  # KIP-511: clients expect an UNSUPPORTED_VERSION response in version 0
-                made = protocol.make_response(response, version, request.header.correlation_id)
+                made = protocol.make_response(response, version, correlation_id)
                 return parts_of(protocol.write_response(made))
         except CLOSING:
             raise

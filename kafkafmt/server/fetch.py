@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,8 @@ from .checked_batches import Omitted, Span
 from .fetch_answer import UNKNOWN_OFFSET, Answer, FetchAnswers
 from .fetch_frames import NEWEST_VERSION, SESSION_VERSION, TOPIC_ID_VERSION
 from .fetch_request import TopicKey, WantedFetch, wanted_fetch
-from .handlers import Connection, Handlers, RequestContext
+from .handlers import Connection, Handlers, RequestContext, nothing_reserved
+from .memory import SHARE
 from .record_data import empty_batch, in_format
 from .served_partition import ServedPartition
 from .sessions import FetchedPartition, FetchSession, FetchSessions
@@ -31,6 +33,12 @@ MOST_IN_LOOP = 1000
 
 Each partition takes about 10 µs. Therefore, a thread answers requests with more partitions.
 """
+MOST_WAIT = 30.0
+"""Longest time in seconds that a client can wait for new batches. It is the default timeout of a consumer's request."""
+FREE_WAITING = 32
+"""Requests with up to this number of partitions can always wait."""
+MOST_WAITING = 200_000
+"""Largest number of partitions in all other requests that wait. Each takes about 1 KB of memory."""
 READ_COMMITTED_LEVEL = 1
 MAGIC_V2_VERSION = 4
 """Lowest version of Fetch whose clients read record format 2."""
@@ -38,6 +46,7 @@ MAGIC_V1_VERSION = 2
 """Lowest version of Fetch whose clients read record format 1."""
 CONVERTED_BYTES = 4 << 20
 """Largest number of bytes of one partition that are converted for one response. Converted batches are in memory."""
+UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class FetchApi:
@@ -55,6 +64,8 @@ class FetchApi:
         self.sessions: FetchSessions = FetchSessions(self._limits.max_sessions)
         self._waiting = 0
         """Number of clients that wait for new batches."""
+        self._waiting_partitions = 0
+        """Number of partitions in the requests of these clients, except for small requests."""
 
     def handlers(self) -> Handlers:
         """Return the handler of Fetch."""
@@ -64,14 +75,19 @@ class FetchApi:
         """Return the response to a Fetch request."""
         version = context.api_version
         started = self.start(wanted_fetch(request, version >= TOPIC_ID_VERSION), version)
-        return started.known() or await started.complete(context.connection)
+        del request
+        return started.known() or await started.complete(context.connection, context.release)
 
     def start(self, request: WantedFetch, version: int) -> StartedFetch:
         """Start to answer a Fetch request: find or create its fetch session."""
         if version >= SESSION_VERSION:
-            return StartedFetch(self, request, version, self.sessions.find(request, version >= TOPIC_ID_VERSION))
-        session = FetchSession()
-        session.update(request)
+            session = self.sessions.find(request, version >= TOPIC_ID_VERSION)
+        else:
+            session = FetchSession()
+            session.update(request)
+        if isinstance(session, FetchSession):
+            session.check_unknown(self.catalog.generation)
+        request.topics, request.forgotten = [], []  # the session contains them
         return StartedFetch(self, request, version, session)
 
     def read_ahead(self, answers: list[Answer]) -> None:
@@ -84,20 +100,28 @@ class FetchApi:
             if offset is not None:
                 self.catalog.start(served.read_ahead, offset)
 
-    async def changed(self, answers: list[Answer], deadline: float, connection: Connection) -> bool:
+    async def changed(
+        self, session: FetchSession, answers: list[Answer], deadline: float, connection: Connection
+    ) -> bool:
         """Wait until one of the partitions changes, and return True.
 
-        If no partition changes before the deadline, or if the client closes the connection, return
-        False.
+        If no partition changes before the deadline, if the client closes the connection, or if too many
+        partitions wait, return False.
         """
+        count = len(session) if len(session) > FREE_WAITING else 0
+        if count > min(MOST_WAITING // SHARE, MOST_WAITING - self._waiting_partitions):
+            return False
         loop = asyncio.get_running_loop()
         changes = [(answer.served, answer.changes) for answer in answers if answer.served is not None]
         pause = POLL
         self._waiting += 1
+        self._waiting_partitions += count
         try:
             while (left := deadline - loop.time()) > 0 and not connection.gone:
                 await asyncio.sleep(min(max(pause, self._waiting / MOST_CHECKS), left))
                 if any(served.changes != before for served, before in changes):
+                    return True
+                if session.unknown and session.generation != self.catalog.generation:
                     return True
                 # Many clients can wait for the same partition. One check of the partition is enough for all of them.
                 due = [(served, before) for served, before in changes if served.seconds_since_check() >= POLL / 2]
@@ -108,6 +132,7 @@ class FetchApi:
             return False
         finally:
             self._waiting -= 1
+            self._waiting_partitions -= count
 
     def collect(
         self, session: FetchSession, request: WantedFetch, version: int, known_only: bool
@@ -239,6 +264,8 @@ class FetchApi:
             if session.incremental and not answer.error and not answer.size and answer.offsets == wanted.sent:
                 continue
             wanted.sent = None if answer.error else answer.offsets
+            if answer.error in UNKNOWN and session.session_id:
+                session.set_unknown(wanted)
             if answer.size:
                 session.served(wanted)
             topics.setdefault(wanted.topic, []).append(answer)
@@ -276,32 +303,38 @@ class StartedFetch:
         if len(session.partitions) > MOST_IN_LOOP:
             return None
         answers = self._api.collect(session, self._request, self._version, True)
-        if answers is None or not (self._request.max_wait_ms <= 0 or self._is_enough(answers)):
+        if answers is None or not (self._request.max_wait_ms <= 0 or self._is_enough(session, answers)):
             return None
         return self._respond(session, answers)
 
-    async def complete(self, connection: Connection) -> FetchAnswers:
-        """Return the response. If less than `min_bytes` is available, wait at most `max_wait_ms` for more data."""
+    async def complete(self, connection: Connection, release: Callable[[], None] = nothing_reserved) -> FetchAnswers:
+        """Return the response. If less than `min_bytes` is available, wait at most `max_wait_ms` for more data.
+
+        `release` releases the memory that is reserved for the request.
+        """
         session, api, loop = self._session, self._api, asyncio.get_running_loop()
         assert isinstance(session, FetchSession)
-        deadline = loop.time() + max(self._request.max_wait_ms, 0) / 1000
+        deadline = loop.time() + min(max(self._request.max_wait_ms, 0) / 1000, MOST_WAIT)
         while True:
             collect = partial(api.collect, session, self._request, self._version)
             answers = collect(True) if len(session.partitions) <= MOST_IN_LOOP else None
             if answers is None:
                 answers = await api.catalog.run(collect, False)
             assert answers is not None
-            done = self._is_enough(answers) or loop.time() >= deadline
-            if done or not await api.changed(answers, deadline, connection):
+            if self._is_enough(session, answers) or loop.time() >= deadline:
                 return self._respond(session, answers)
+            release()
+            if not await api.changed(session, answers, deadline, connection):
+                return self._respond(session, answers)
+            session.check_unknown(api.catalog.generation)
 
-    def _is_enough(self, answers: list[Answer]) -> bool:
+    def _is_enough(self, session: FetchSession, answers: list[Answer]) -> bool:
         size = 0
         for answer in answers:
             if answer.error:
                 return True
             size += answer.size
-        return size >= self._request.min_bytes or not answers
+        return size >= self._request.min_bytes or not len(session)
 
     def _respond(self, session: FetchSession, answers: list[Answer]) -> FetchAnswers:
         self._api.read_ahead(answers)

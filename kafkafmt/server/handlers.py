@@ -68,6 +68,10 @@ class Connection(Protocol):
         """State that handlers keep for this connection, such as an unfinished SASL exchange."""
 
 
+def nothing_reserved() -> None:
+    """Release nothing, because no memory is reserved for small requests."""
+
+
 @dataclass(frozen=True)
 class RequestContext:
     """Header fields and connection of a request.
@@ -80,12 +84,16 @@ class RequestContext:
         The client id in the request header.
     connection : Connection
         The connection on which the request arrived.
+    release : callable
+        Function that releases the memory that is reserved for the request. A handler that waits for other clients
+        or for new batches deletes the request and calls this function first.
     """
 
     api_key: int
     api_version: int
     client_id: str | None
     connection: Connection
+    release: Callable[[], None] = nothing_reserved
 
 
 Handler = Callable[[Any, RequestContext], Awaitable[Any | None]]

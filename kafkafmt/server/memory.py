@@ -1,11 +1,15 @@
-"""Limit the memory of requests that are processed, and of responses that clients have not read yet."""
+"""Limit the memory of requests that are received or processed, and of responses that clients have not read yet.
+
+A request that waits, for example for new batches or for other members of its group, reserves no memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 
 from ..messages import SchemaMessage
 from ..messages.schema import Struct
@@ -13,15 +17,17 @@ from ..messages.schema import Struct
 FREE_FRAME = 1 << 10
 """The memory of requests up to this size in bytes is not limited. Even 4096 such requests need less than 200 MiB."""
 FRAME_MEMORY = 64 << 20
-"""Largest total size in bytes of the large requests that are being received or processed."""
-OBJECT_MEMORY = 128 << 20
+"""Largest total size in bytes of the large requests that are being received."""
+OBJECT_MEMORY = 256 << 20
 """Largest total memory in bytes for the objects of the large requests that are being processed."""
 UNREAD_MEMORY = 64 << 20
 """Largest total size in bytes of responses that clients have not read yet."""
-MOST_OBJECTS = 200_000
-"""Largest number of objects in one request, such as topics and partitions."""
+SHARE = 8
+"""One connection can use at most this fraction of a limit."""
 ELEMENT_BYTES = 512
 """Estimated memory in bytes for one element of a request and the corresponding element of the response."""
+MOST_OBJECTS = OBJECT_MEMORY // SHARE // ELEMENT_BYTES
+"""Largest number of objects in one request, such as topics and partitions."""
 TURNS = 4
 """Largest number of large responses that are built at the same time."""
 LARGE_RESPONSES = frozenset({3, 9, 15, 16, 32, 35, 61, 65, 66, 69, 74, 75})
@@ -52,8 +58,14 @@ class Budget:
         return self._free >= min(size, self._capacity)
 
     @asynccontextmanager
-    async def reserved(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes are available, and reserve them."""
+    async def reserved(self, size: int) -> AsyncIterator[Callable[[], None]]:
+        """Wait until `size` bytes are available, and reserve them during the `async with` block.
+
+        Yields
+        ------
+        callable
+            Function that releases the bytes before the end of the block.
+        """
         size = min(size, self._capacity)
         while self._free < size:
             waiting = asyncio.get_running_loop().create_future()
@@ -64,26 +76,31 @@ class Budget:
                 with suppress(ValueError):
                     self._waiting.remove(waiting)
         self._free -= size
+        held = [size]
+
+        def release() -> None:
+            if held:
+                self._free += held.pop()
+                while self._waiting:
+                    waiting = self._waiting.popleft()
+                    if not waiting.done():
+                        waiting.set_result(None)
+
         try:
-            yield
+            yield release
         finally:
-            self._free += size
-            while self._waiting:
-                waiting = self._waiting.popleft()
-                if not waiting.done():
-                    waiting.set_result(None)
+            release()
 
 
-class UnreadResponses:
-    """Limits the memory that is used by responses which clients have not read yet.
+class HeldMemory:
+    """Limits the memory that is used while the server waits for clients.
 
-    If the limit is exceeded, the server closes the connection of the client that has read nothing
-    for the longest time.
+    If the limit is exceeded, the server closes the connection for which it has waited longest.
 
     Parameters
     ----------
     capacity : int
-        Largest total size, in bytes. A single response may be larger.
+        Largest total size, in bytes. The memory of a single connection may be larger.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -92,23 +109,31 @@ class UnreadResponses:
         self._total = 0
 
     @contextmanager
-    def held(self, limit: asyncio.Timeout, size: int) -> Iterator[None]:
+    def held(self, limit: asyncio.Timeout, size: int) -> Iterator[Callable[[int], None]]:
         """Count `size` bytes as used memory during the `with` block. `limit` is the timeout of the block.
 
         If the used memory exceeds the capacity, the timeouts of the `with` blocks that were entered
         first expire at once, until the used memory is within the capacity.
+
+        Yields
+        ------
+        callable
+            Function that counts more bytes.
         """
-        self._sizes[limit] = size
+        self._add(limit, size)
+        try:
+            yield partial(self._add, limit)
+        finally:
+            self._total -= self._sizes.pop(limit, 0)
+
+    def _add(self, limit: asyncio.Timeout, size: int) -> None:
+        self._sizes[limit] = self._sizes.get(limit, 0) + size
         self._total += size
         while self._total > self._capacity and len(self._sizes) > 1:
             oldest = next(iter(self._sizes))
             self._total -= self._sizes.pop(oldest)
             with suppress(RuntimeError):  # raised if the timeout has already expired
                 oldest.reschedule(asyncio.get_running_loop().time())
-        try:
-            yield
-        finally:
-            self._total -= self._sizes.pop(limit, 0)
 
 
 class ServerMemory:
@@ -116,20 +141,20 @@ class ServerMemory:
 
     Attributes
     ----------
-    frames : Budget
-        The bytes of large requests.
+    frames : HeldMemory
+        The bytes of large requests that were received so far.
     objects : Budget
         The memory of the objects of large requests and of their responses.
-    unread : UnreadResponses
+    unread : HeldMemory
         The responses that clients have not read yet.
     turns : asyncio.Semaphore
         Limits how many large responses are built at the same time.
     """
 
     def __init__(self) -> None:
-        self.frames: Budget = Budget(FRAME_MEMORY)
+        self.frames: HeldMemory = HeldMemory(FRAME_MEMORY)
         self.objects: Budget = Budget(OBJECT_MEMORY)
-        self.unread: UnreadResponses = UnreadResponses(UNREAD_MEMORY)
+        self.unread: HeldMemory = HeldMemory(UNREAD_MEMORY)
         self.turns: asyncio.Semaphore = asyncio.Semaphore(TURNS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ..protocol.frames import SIZE_BYTES
 
@@ -42,6 +43,8 @@ class Receiver(asyncio.BufferedProtocol):
         self._waiting: asyncio.Future[None] | None = None
         self._needed = 0
         """Number of bytes for which `_waiting` waits."""
+        self._count: Callable[[int], None]
+        """Function that is called with the number of bytes if bytes are received while `_waiting` waits."""
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -69,6 +72,7 @@ class Receiver(asyncio.BufferedProtocol):
             return
         self._received += self._buffer[:count]
         if self._waiting is not None:
+            self._count(count)
             self._wake()
             return
         if len(self._received) > MOST_BUFFERED:
@@ -116,25 +120,21 @@ class Receiver(asyncio.BufferedProtocol):
             self._resume()
         return taken
 
-    async def take_later(self, count: int, seconds: float) -> bytes | None:
+    async def take_later(self, count: int, received: Callable[[int], None]) -> bytes | None:
         """Wait for `count` bytes, and return them. If the client closes the connection first, return None.
 
-        Raises
-        ------
-        TimeoutError
-            The bytes were not received within `seconds`.
+        Whenever bytes are received, `received` is called with their number.
         """
+        received(len(self._received))
         self._needed = count
         if len(self._received) < count and not self.at_eof:
-            self._waiting = self._loop.create_future()
+            self._waiting, self._count = self._loop.create_future(), received
             if self._paused:
                 self._resume()
-            self.set_deadline(seconds)
             try:
                 await self._waiting
             finally:
                 self._waiting = None
-                self.clear_deadline()
         return self.take(count)
 
     def set_deadline(self, seconds: float) -> None:
@@ -169,10 +169,8 @@ class Receiver(asyncio.BufferedProtocol):
             return
         if self._loop.time() < self._deadline:
             self._set_timer(self._deadline)
-        elif self._waiting is None:
+        else:
             self.expired()
-        elif not self._waiting.done():
-            self._waiting.set_exception(TimeoutError())
 
     def _wake(self) -> None:
         waiting = self._waiting

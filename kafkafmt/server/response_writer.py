@@ -10,7 +10,7 @@ from typing import Any
 from ..log.format.unreadable import DISK_ERRORS
 from ..paths import UrlPath
 from .catalog import Catalog
-from .memory import UnreadResponses
+from .memory import HeldMemory
 from .open_files import OpenSegment
 from .response_parts import FilePart, Parts
 
@@ -51,11 +51,11 @@ class ResponseWriter:
     ----------
     catalog : Catalog
         The served partitions and the open segments.
-    unread : UnreadResponses
+    unread : HeldMemory
         Limits the memory of responses that clients have not read yet.
     """
 
-    def __init__(self, catalog: Catalog, unread: UnreadResponses) -> None:
+    def __init__(self, catalog: Catalog, unread: HeldMemory) -> None:
         self._unread = unread
         self._catalog = catalog
         self._files = catalog.resources.files

@@ -61,6 +61,12 @@ class FetchSession:
         Whether the client names topics by their ids.
     partitions : dict of FetchedPartition
         The partitions, by topic and number.
+    unknown : dict of FetchedPartition
+        Partitions that do not exist, after a response has contained the error. They need no time until the client
+        requests them again, or until the served partitions change. Otherwise, a small request could have a
+        response with thousands of errors.
+    generation : int
+        `Catalog.generation` when the partitions were last checked.
     """
 
     session_id: int = 0
@@ -68,6 +74,11 @@ class FetchSession:
     incremental: bool = False
     by_id: bool = False
     partitions: OrderedDict[Key, FetchedPartition] = field(default_factory=OrderedDict)
+    unknown: OrderedDict[Key, FetchedPartition] = field(default_factory=OrderedDict)
+    generation: int = 0
+
+    def __len__(self) -> int:
+        return len(self.partitions) + len(self.unknown)
 
     def __iter__(self) -> Iterator[FetchedPartition]:
         return iter(list(self.partitions.values()))
@@ -77,18 +88,33 @@ class FetchSession:
         if len(self.partitions) > 1 and partition.key in self.partitions:
             self.partitions.move_to_end(partition.key)
 
+    def set_unknown(self, partition: FetchedPartition) -> None:
+        """Skip a partition that does not exist in further responses."""
+        if self.partitions.pop(partition.key, None) is not None:
+            self.unknown[partition.key] = partition
+
+    def check_unknown(self, generation: int) -> None:
+        """Check unknown partitions again if the served partitions have changed. `generation` is `Catalog.generation`."""
+        if generation != self.generation:
+            self.generation = generation
+            self.partitions |= self.unknown
+            self.unknown.clear()
+
     def update(self, request: WantedFetch) -> None:
         """Add, change and remove partitions as specified by a fetch request."""
         for topic, partitions in request.topics:
             for wanted in partitions:
-                known = self.partitions.get((topic, wanted.partition))
+                key = topic, wanted.partition
+                known = self.partitions.get(key)
                 if known is None:
-                    self.partitions[topic, wanted.partition] = FetchedPartition(topic, wanted)
+                    self.partitions[key] = FetchedPartition(topic, wanted)
+                    self.unknown.pop(key, None)
                 else:
                     known.request = wanted
         for topic, numbers in request.forgotten:
             for number in numbers:
                 self.partitions.pop((topic, number), None)
+                self.unknown.pop((topic, number), None)
 
 
 class FetchSessions:
@@ -123,7 +149,7 @@ class FetchSessions:
             self._drop(session_id)
             session = FetchSession(by_id=by_id)
             session.update(request)
-            wanted = epoch == INITIAL_EPOCH and 0 < len(session.partitions) <= MOST_PARTITIONS
+            wanted = epoch == INITIAL_EPOCH and 0 < len(session) <= MOST_PARTITIONS
             return self._created(session) if wanted else session
         found = self._sessions.get(session_id)
         if found is None:
@@ -136,14 +162,14 @@ class FetchSessions:
         found.epoch = found.epoch + 1 if found.epoch < 2**31 - 1 else 1
         found.incremental = True
         if request.topics or request.forgotten:
-            before = len(found.partitions)
+            before = len(found)
             found.update(request)
-            self._partitions += len(found.partitions) - before
-            if len(found.partitions) > MOST_PARTITIONS:
+            self._partitions += len(found) - before
+            if len(found) > MOST_PARTITIONS:
                 self._drop(session_id)
                 # After this error, the client sends its next request without a session id.
                 return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-            if not found.partitions:  # As in Kafka, a session ends if the client forgets all partitions.
+            if not len(found):  # As in Kafka, a session ends if the client forgets all partitions.
                 self._drop(session_id)
                 return FetchSession(by_id=by_id)
             self._limit()
@@ -155,7 +181,7 @@ class FetchSessions:
             session.session_id = random.randint(1, 2**31 - 1)
         session.epoch = 1
         self._sessions[session.session_id] = session
-        self._partitions += len(session.partitions)
+        self._partitions += len(session)
         self._limit()
         return session
 
@@ -163,7 +189,7 @@ class FetchSessions:
         """Remove a session, if it exists."""
         ended = self._sessions.pop(session_id, None)
         if ended is not None:
-            self._partitions -= len(ended.partitions)
+            self._partitions -= len(ended)
 
     def _limit(self) -> None:
         """Drop the least recently used sessions if there are too many, or if they have too many partitions."""

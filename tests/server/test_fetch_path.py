@@ -27,7 +27,7 @@ from kafkafmt.server.checked_batches import BatchLists, CheckedBatches, Span
 from kafkafmt.server.fetch import FetchApi
 from kafkafmt.server.fetch_answer import Answer
 from kafkafmt.server.fetch_request import PartitionRequest
-from kafkafmt.server.sessions import FetchedPartition
+from kafkafmt.server.sessions import FetchedPartition, FetchSession
 from kafkafmt.server.tail import TICK
 from kafkafmt.types import BATCH_DTYPE
 
@@ -364,7 +364,7 @@ def test_many_waiting_clients_check_less_often() -> None:
     async def wait() -> None:
         deadline = asyncio.get_running_loop().time() + seconds
         gone: Any = SimpleNamespace(gone=False)
-        changed = await asyncio.gather(*(api.changed([answer], deadline, gone) for _ in range(clients)))
+        changed = await asyncio.gather(*(api.changed(FetchSession(), [answer], deadline, gone) for _ in range(clients)))
         assert changed == [False] * clients
 
     asyncio.run(wait())

@@ -21,7 +21,7 @@ import kafkafmt
 from kafkafmt import protocol
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server import memory
-from kafkafmt.server.memory import MOST_OBJECTS, Budget, UnreadResponses, count_elements
+from kafkafmt.server.memory import MOST_OBJECTS, Budget, HeldMemory, count_elements
 
 Start = Callable[..., kafkafmt.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
@@ -264,7 +264,7 @@ def test_budget_reserves_at_most_its_capacity() -> None:
 
 def test_wait_for_the_slowest_client_ends_if_unread_responses_fill_the_memory() -> None:
     async def use() -> list[str]:
-        unread, ended = UnreadResponses(100), list[str]()
+        unread, ended = HeldMemory(100), list[str]()
 
         async def wait(name: str, size: int) -> None:
             try:

@@ -176,6 +176,8 @@ class GroupApis:
         future: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
         group.join(join, lambda result: _resolve(future, result))
         self._changed(group)
+        del request, join
+        context.release()
         return _join_response(await future, version)
 
     async def _sync_group(self, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
@@ -201,6 +203,8 @@ class GroupApis:
             lambda result: _resolve(future, result),
         )
         self._changed(group)
+        del request
+        context.release()
         result = await future
         return SyncGroupResponse(
             error_code=result.error,

@@ -72,7 +72,9 @@ class GroupLoader:
                 await asyncio.wait([loading], timeout=LOAD_WAIT)
             if not loading.done():
                 return refuse(request, context.api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            return await handler(request, context)
+            answering = handler(request, context)
+            del request  # the handler can then delete the request before it waits
+            return await answering
 
         return answer
 
