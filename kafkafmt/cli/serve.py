@@ -245,7 +245,8 @@ def serve(
 
     Kafka clients and tools such as kcat, kafka-console-consumer, Spark and MirrorMaker 2 can read
     the topics. The server never writes to PATH, and refuses requests that would write to a topic.
-    Clients also get records that are appended to the logs while the server runs.
+    Clients also get records that are appended to the logs while the server runs. The topic
+    __cluster_metadata contains secrets, so it is served only with -t __cluster_metadata.
 
     SIGINT (Ctrl-C) or SIGTERM stops the server with exit code 0. If the server does not stop within 2
     seconds, a second signal ends the process. On SIGHUP, the server reads the users file and the

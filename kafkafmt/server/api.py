@@ -60,7 +60,8 @@ def serve(
     partitions : int or iterable of int, optional
         Numbers of the partitions to serve. By default, all partitions.
     internal : bool, default False
-        Also serve Kafka's internal topics (``__…``).
+        Also serve Kafka's internal topics (``__…``), except `__cluster_metadata`, which contains
+        secrets. It is served only if `topics` contains its name.
     replicas : "longest", optional
         If two paths contain the same partition, serve the copy with the higher end offset. By
         default, such a partition is an error.

@@ -44,6 +44,7 @@ MOST_NAMED = 5
 LARGEST_NODE_ID = 2**31 - 1
 RESCAN = 3.0
 """Minimum time in seconds between two searches for new and deleted partitions."""
+METADATA_TOPIC = "__cluster_metadata"
 FULL_RESCAN = 60.0
 """Seconds after which the server searches for partitions even if no directory has a new modification time."""
 
@@ -169,11 +170,15 @@ class Catalog:
         """The value of `_topics` that was indexed last, and its topics by the bytes of their ids."""
         self._scanned = time.monotonic()
         self._stamps = self._root_stamps()
-        self._set(
-            choose_partitions(
-                found, settings.topics, settings.partitions, settings.internal, on_message=self.messages.append
-            )
+        chosen = choose_partitions(
+            found, settings.topics, settings.partitions, settings.internal, on_message=self.messages.append
         )
+        served = self._without_secrets(chosen)
+        if len(served) < len(chosen):
+            self.messages.append(
+                f"{METADATA_TOPIC} is not served, because it contains secrets; only a topic with exactly this name selects it"
+            )
+        self._set(served)
         self.cluster: Cluster = self._identify()
 
     async def run(self, function: Callable[P, R], *args: P.args, **keywords: P.kwargs) -> R:
@@ -260,7 +265,14 @@ class Catalog:
             self.settings.on_message(f"the directories cannot be listed: {error}")
             return
         s = self.settings
-        self._set(select_partitions(found.partitions, s.topics, s.partitions, s.internal))
+        self._set(self._without_secrets(select_partitions(found.partitions, s.topics, s.partitions, s.internal)))
+
+    def _without_secrets(self, partitions: list[PartitionDir]) -> list[PartitionDir]:
+        """Omit the cluster's metadata log unless the topics contain its name.
+
+        The log contains passwords and SCRAM credentials. A broker never sends it to consumers.
+        """
+        return [p for p in partitions if p.topic != METADATA_TOPIC or METADATA_TOPIC in self.settings.topics]
 
     def close(self) -> None:
         """Wait until the running calls have ended, stop the threads, and close all files."""

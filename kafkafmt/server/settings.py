@@ -65,7 +65,8 @@ class ServerSettings:
     topics, partitions : tuple of str and of int
         Topic globs and partition numbers to serve. An empty tuple selects all.
     internal : bool, default False
-        Whether to serve Kafka's internal topics (``__…``).
+        Whether to serve Kafka's internal topics (``__…``). `__cluster_metadata` is served only if
+        `topics` contains its name.
     replicas : "longest" or None
         Copy to serve if two paths contain the same partition. None raises an error.
     isolation : {"read_uncommitted", "read_committed"}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from golden_cases import BY_NAME, Case
+from handler_calls import INTERNAL
 from serving import Client, certificate, fetch_request
 
 import kafkafmt
@@ -368,3 +369,32 @@ def test_marker_after_the_selected_end_does_not_end_a_transaction(started: Start
             assert client.offset("t", 0, -1).offset == at
             assert client.offset("t", 0, -1, isolation_level=1).offset == 1
             assert [r.value for r in client.read_all("t", 0, 1)] == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "served"),
+    [
+        ({}, False),
+        ({"internal": True}, False),
+        ({"topics": "__*"}, False),
+        ({"topics": ["__cluster_*", "__consumer_offsets"]}, False),
+        ({"topics": "__cluster_metadata"}, True),
+        ({"internal": True, "topics": ["*", "__cluster_metadata"]}, True),
+    ],
+)
+def test_metadata_log_is_served_only_if_it_is_named(started: Start, options: dict[str, Any], served: bool) -> None:
+    server = started(INTERNAL, **options)
+    assert ("__cluster_metadata" in server.topics) == served
+    with Client(server.port) as client:
+        found = {topic.name for topic in client.ask(protocol.MetadataRequest(topics=None), 12).topics}
+        assert ("__cluster_metadata" in found) == served
+        make = protocol.MetadataRequest
+        body = make(topics=[make.MetadataRequestTopic(name="__cluster_metadata")])
+        (topic,) = client.ask(body, 12).topics
+    assert bool(topic.error_code) != served
+    assert any("it contains secrets" in message for message in server.messages) == (bool(options) and not served)
+
+
+def test_metadata_log_is_not_served_if_a_path_is_its_directory(started: Start) -> None:
+    server = started([INTERNAL / "__cluster_metadata-0", INTERNAL / "__consumer_offsets-0"])
+    assert server.topics == ["__consumer_offsets"]
