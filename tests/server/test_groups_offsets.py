@@ -28,6 +28,10 @@ from kafkafmt.server.groups.state import ClassicGroup
 from kafkafmt.server.internal_topics import read_groups
 
 UNKNOWN_ID = UUID(int=99)
+HEADER = b'{"kafkafmt_groups": 1}\n'
+COMMIT = {
+    "group": "g", "topic": "t", "partition": 0, "offset": 5, "leader_epoch": -1, "metadata": "", "timestamp": 7,
+}  # fmt: skip
 SEEDED = "classic-static"
 """A group in the golden directory. Its committed offset is 20 in all three partitions of "source"."""
 
@@ -585,6 +589,24 @@ def test_deleted_commits_of_the_directory_cause_few_rewrites(tmp_path: Path, mon
             b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t", "partition": 99999999999999999999}\n',
             "line 2: partition has the invalid value 99999999999999999999",
         ),
+        *(
+            (HEADER + json.dumps(line).encode() + b"\n", f"line 2: {name} has the invalid value .{{1,100}}$")
+            for name, line in (
+                ("leader_epoch", {**COMMIT, "leader_epoch": 2**31}),
+                ("leader_epoch", {**COMMIT, "leader_epoch": -2}),
+                ("partition", {**COMMIT, "partition": 2**63 - 1}),
+                ("partition", {**COMMIT, "partition": -1}),
+                ("offset", {**COMMIT, "offset": -5}),
+                ("offset", {**COMMIT, "offset": 2**63}),
+                ("metadata", {**COMMIT, "metadata": "é" * 16_384}),
+                ("topic", {**COMMIT, "topic": "\udc80"}),
+                ("group", {"group": "\ud800"}),
+                ("group", {"group": "g" * 40_000}),
+                ("generation", {"group": "g", "protocol_type": "consumer", "generation": -1}),
+                ("generation", {"group": "g", "protocol_type": "consumer", "generation": 2**31}),
+                ("protocol_type", {"group": "g", "protocol_type": "x" * 32_768, "generation": 1}),
+            )
+        ),
     ],
 )
 def test_damaged_groups_file_is_refused_and_left_unchanged(tmp_path: Path, content: bytes, message: str) -> None:
@@ -598,6 +620,23 @@ def test_damaged_groups_file_is_refused_and_left_unchanged(tmp_path: Path, conte
             GroupApis(catalog, groups_file=path)
         assert path.read_bytes() == content
     catalog.close()
+
+
+def test_largest_values_of_a_groups_file_are_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    largest = {**COMMIT, "group": "g" * 32_767, "partition": 2**31 - 1, "offset": 2**63 - 1, "leader_epoch": 2**31 - 1}
+    path.write_bytes(HEADER + json.dumps(largest).encode() + b"\n")
+    file = GroupsFile(path)
+    assert [entry.to_dict() for entry in file.load()] == [largest]
+    file.close()
+
+
+def test_commit_of_a_negative_offset_is_refused(tmp_path: Path) -> None:
+    async def check(server: Server) -> None:
+        assert await server.commit({("source", 0): -5}) == {("source", 0): ErrorCode.INVALID_REQUEST}
+
+    with serving(tmp_path / "groups.json") as server:
+        run(check(server))
 
 
 def test_groups_file_of_another_server_is_refused(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ class OffsetApis:
         metadata = partition.committed_metadata or ""
         if len(metadata.encode("utf-16-le")) // 2 > self._coordinator.limits.metadata_length:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        return ErrorCode.NONE
+        return ErrorCode.INVALID_REQUEST if partition.committed_offset < 0 else ErrorCode.NONE
 
     def _store(self, group: AnyGroup, commits: dict[PartitionKey, Commit]) -> ErrorCode:
         kind = CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
@@ -266,7 +266,7 @@ class OffsetApis:
 def _commit_of(partition: Any) -> Commit:
     return Commit(
         partition.committed_offset,
-        partition.committed_leader_epoch,
+        max(partition.committed_leader_epoch, -1),
         partition.committed_metadata or "",
         int(time.time() * 1000),
     )

@@ -45,10 +45,17 @@ FOR_DELETIONS = 1 / 16
 """Part of `MAX_BYTES` that only deletions can use, so that a client can delete groups if the file is full."""
 FULL_INTERVAL = 60.0
 """Least number of seconds between two rewrites of a full file. Each rewrite can take seconds."""
-FIELDS: dict[str, type[str] | type[int]] = {
-    "group": str, "topic": str, "partition": int, "offset": int, "leader_epoch": int, "metadata": str,
-    "timestamp": int, "protocol_type": str, "generation": int, "type": str,
+TEXT = range(2**15)
+"""The lengths in bytes of a string that a response can contain."""
+INT32, INT64 = range(2**31), range(2**63)
+FIELDS: dict[str, tuple[type[str] | type[int], range]] = {
+    "group": (str, TEXT), "topic": (str, TEXT), "partition": (int, INT32), "offset": (int, INT64),
+    "leader_epoch": (int, range(-1, 2**31)), "metadata": (str, TEXT), "timestamp": (int, range(-(2**63), 2**63)),
+    "protocol_type": (str, TEXT), "generation": (int, INT32), "type": (str, TEXT),
 }  # fmt: skip
+"""Type of each field, with the valid values of a number or the valid lengths of a string in UTF-8."""
+MOST_SHOWN = 100
+"""Largest number of characters of a line or value in an error message."""
 KINDS = (
     {"group"},
     {"group", "protocol_type", "generation"},
@@ -225,13 +232,29 @@ class GroupsFile:
     def _entry(self, number: int, line: bytes) -> Entry:
         found = _parse(line)
         if not isinstance(found, dict) or set(found) not in KINDS:
-            raise GroupsFileError(f"{self.path}: line {number} does not describe a commit or a group: {line[:200]!r}")
+            raise GroupsFileError(
+                f"{self.path}: line {number} does not describe a commit or a group: {line[:MOST_SHOWN]!r}"
+            )
         for name, value in found.items():
-            if type(value) is not FIELDS[name] or (isinstance(value, int) and not -(2**63) <= value < 2**63):
-                raise GroupsFileError(f"{self.path}: line {number}: {name} has the invalid value {value!r}")
-        if found.get("type", "classic") not in ("classic", "consumer"):
-            raise GroupsFileError(f"{self.path}: line {number}: type has the invalid value {found['type']!r}")
+            if not _is_valid(name, value):
+                shown = f"{value!r:.{MOST_SHOWN}}"
+                raise GroupsFileError(f"{self.path}: line {number}: {name} has the invalid value {shown}")
         return Entry(**found)
+
+
+def _is_valid(name: str, value: object) -> bool:
+    """Return whether a response can contain the value of a field."""
+    kind, valid = FIELDS[name]
+    if type(value) is not kind:
+        return False
+    if name == "type":
+        return value in ("classic", "consumer")
+    if not isinstance(value, str):
+        return value in valid
+    try:
+        return len(value.encode()) in valid
+    except UnicodeEncodeError:
+        return False
 
 
 def _open_locked(path: Path) -> FileIO:
