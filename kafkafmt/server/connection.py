@@ -82,6 +82,8 @@ class Shared:
         The certificate, which can change while the server runs.
     most_connections : int
         Largest number of open connections.
+    report_closed : callable
+        Function that logs why a connection was closed.
     memory : ServerMemory
         The limits that all connections share.
     fetch_frames : dict of FetchFrames
@@ -98,6 +100,7 @@ class Shared:
     open_apis: frozenset[int] | None
     credentials: Credentials
     most_connections: int
+    report_closed: Callable[[str], None]
     memory: ServerMemory = field(default_factory=ServerMemory)
     fetch_frames: dict[int, FetchFrames] = field(default_factory=fetch_frames)
     connections: set[ClientConnection] = field(default_factory=set)
@@ -328,7 +331,7 @@ class ClientConnection(Receiver):
             raise error
         if str(error):
             host, port = self._peer
-            self._shared.catalog.settings.on_message(f"{host}:{port}: connection closed: {error}")
+            self._shared.report_closed(f"{host}:{port}: connection closed: {error}")
 
     async def _shake_hands(self, context: ssl.SSLContext) -> None:
         """Encrypt the connection.

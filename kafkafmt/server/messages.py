@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 
+from ..text import counted
+
 MOST_MESSAGES = 1000
 """Largest number of log messages that are kept."""
 REPEAT_SECONDS = 60.0
@@ -15,6 +17,8 @@ REPEAT_SECONDS = 60.0
 
 Clients repeat a failed request many times per second.
 """
+MOST_CLOSED = 60
+"""Largest number of messages about closed connections, such as failed logins, in REPEAT_SECONDS."""
 
 
 class Messages:
@@ -33,6 +37,26 @@ class Messages:
         self._report = report
         self._times: OrderedDict[str, float] = OrderedDict()
         self._lock = Lock()
+        self._closed = 0
+        """Number of messages about closed connections since `_closed_since`."""
+        self._closed_since = float("-inf")
+
+    def add_closed(self, message: str) -> None:
+        """Report why a connection was closed. If there are too many such messages, only their number is reported."""
+        lines = [message]
+        with self._lock:
+            now = time.monotonic()
+            if now - self._closed_since >= REPEAT_SECONDS:
+                if (omitted := self._closed - MOST_CLOSED) > 0:
+                    lines.insert(0, f"the reasons of {counted(omitted, 'closed connection')} were not logged")
+                self._closed, self._closed_since = 0, now
+            self._closed += 1
+            if self._closed == MOST_CLOSED:
+                lines.append("many connections are closed; further reasons are not logged for a minute")
+            elif self._closed > MOST_CLOSED:
+                return
+        for line in lines:
+            self.add(line, repeated=True)
 
     def add(self, message: str, repeated: bool = False) -> None:
         """Report a log message. Unless `repeated` is True, omit a message that was reported shortly before."""

@@ -68,9 +68,7 @@ class ScramServer:
         self.user = _unescape(found["user"])
         if found["authzid"] is not None and _unescape(found["authzid"]) != self.user:
             raise ScramError("the client requested an authorization id that differs from the user name")
-        known = self._users.credential(self._mechanism, self.user)
-        self._known = known is not None
-        self._credential = known or self._users.decoy(self._mechanism, self.user)
+        self._credential, self._known = self._users.credential(self._mechanism, self.user)
         salt = base64.b64encode(self._credential.salt).decode()
         self._nonce = found["nonce"] + self._server_nonce
         response = f"r={self._nonce},s={salt},i={self._credential.iterations}"

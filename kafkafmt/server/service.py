@@ -144,6 +144,7 @@ class Server:
             open_apis=None if self._sasl is None else OPEN_APIS,
             credentials=self._credentials,
             most_connections=min(settings.limits.max_connections, _possible_connections(settings.limits)),
+            report_closed=self._log.add_closed,
         )
         self._listener = await asyncio.get_running_loop().create_server(
             partial(ClientConnection, shared), settings.host, settings.port, backlog=ACCEPTED_AT_ONCE

@@ -18,6 +18,7 @@ import hashlib
 import hmac
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 PLAIN = "PLAIN"
@@ -130,38 +131,59 @@ class Users:
             raise UsersFileError(f"{path} contains no user; add a line such as 'alice:{{PLAIN}}password'")
         return users
 
-    def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return the user's credential for a SCRAM mechanism, or None if the user has none."""
-        found = self.credentials.get((user, mechanism))
-        if found is None and user in self.passwords:
-            salt = self._salt(mechanism, user)
-            found = ScramCredential.from_password(mechanism, self.passwords[user], salt)
-            self.credentials[user, mechanism] = found
-        return found
+    def credential(self, mechanism: str, user: str) -> tuple[ScramCredential, bool]:
+        """Return the user's credential for a SCRAM mechanism, and whether the user has one.
 
-    def decoy(self, mechanism: str, user: str) -> ScramCredential:
-        """Return a dummy credential for a user that has none. No password matches the credential.
-
-        Because of the dummy credential, the server's first message does not reveal whether a user
-        exists.
+        A user that has none gets a dummy credential. The length of its salt, its number of iterations and
+        the time of this call do not reveal whether the user exists.
         """
-        size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
-        return ScramCredential(mechanism, self._salt(mechanism, user), os.urandom(size), b"", MIN_ITERATIONS)
+        stored, password = self.credentials.get((user, mechanism)), self.passwords.get(user)
+        salt, iterations = self._salt(mechanism, user)
+        if stored is not None:
+            iterations = stored.iterations
+        derived = ScramCredential.from_password(mechanism, password or "", salt, iterations)
+        return stored or derived, stored is not None or password is not None
 
     def check_password(self, user: str, password: str) -> bool:
-        """Return whether `password` is the user's password. The check can take milliseconds of CPU time."""
+        """Return whether `password` is the user's password.
+
+        The time of this call does not reveal whether the user exists: for each mechanism, it computes as many
+        iterations as the largest number in a salted password.
+        """
         if len(password.encode()) > MAX_PASSWORD_BYTES:
             return False
         known = self.passwords.get(user)
-        if known is not None:
-            return hmac.compare_digest(password.encode(), known.encode())
-        # Look up each mechanism instead of iterating, because another thread may add a credential.
-        salted = [c for name in SCRAM_HASHES if (c := self.credentials.get((user, name))) is not None]
-        return any(c.matches(password) for c in salted or [self.decoy("SCRAM-SHA-256", user)])
+        matches = [hmac.compare_digest(password.encode(), (known or "").encode()) and known is not None]
+        for mechanism, stored in self._stored.items():
+            credential = self.credentials.get((user, mechanism))
+            left = max(c.iterations for c in stored)
+            if credential is not None:
+                matches.append(credential.matches(password) and known is None)
+                left -= credential.iterations
+            if left:
+                ScramCredential.from_password(mechanism, password, b"", left)
+        return any(matches)
 
-    def _salt(self, mechanism: str, user: str) -> bytes:
-        """Return a salt that is constant for a mechanism and user, but differs between servers."""
-        return hmac.digest(self._secret, f"{mechanism}:{user}".encode(), "sha256")[:16]
+    @cached_property
+    def _stored(self) -> dict[str, list[ScramCredential]]:
+        """The salted passwords by mechanism, in the order of the user names."""
+        stored: dict[str, list[ScramCredential]] = {}
+        for (_, mechanism), credential in sorted(self.credentials.items(), key=lambda item: item[0]):
+            stored.setdefault(mechanism, []).append(credential)
+        return stored
+
+    def _salt(self, mechanism: str, user: str) -> tuple[bytes, int]:
+        """Return a salt and a number of iterations for a user without a salted password.
+
+        Both are constant for a mechanism and user, and differ between servers. The length of the salt and the
+        number of iterations are those of one of the salted passwords.
+        """
+        keyed = hashlib.shake_256(self._secret + f"{mechanism}:{user}".encode())
+        stored = self._stored.get(mechanism)
+        if not stored:
+            return keyed.digest(16), MIN_ITERATIONS
+        like = stored[int.from_bytes(keyed.digest(8), "big") % len(stored)]
+        return keyed.digest(8 + len(like.salt))[8:], like.iterations
 
     def _add(self, where: str, line: str) -> None:
         user, _, rest = line.partition(":")

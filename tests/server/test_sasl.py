@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -243,8 +242,8 @@ def test_users_may_have_one_credential_of_each_kind(tmp_path: Path) -> None:
     path = tmp_path / "users"
     path.write_text("\n".join([SALTED.line("bob"), LONG_SALTED.line("bob"), "bob:{PLAIN}other"]))
     users = Users.read(path)
-    assert users.credential("SCRAM-SHA-256", "bob") == SALTED
-    assert users.credential("SCRAM-SHA-512", "bob") == LONG_SALTED
+    assert users.credential("SCRAM-SHA-256", "bob") == (SALTED, True)
+    assert users.credential("SCRAM-SHA-512", "bob") == (LONG_SALTED, True)
     assert users.check_password("bob", "other")
 
 
@@ -293,26 +292,60 @@ def test_plain_accepts_each_salted_password_of_a_user(tmp_path: Path) -> None:
     assert [users.check_password("dave", password) for password in ("first", "second", "third")] == [True, True, False]
 
 
-def test_credentials_can_be_added_during_a_check_of_a_password() -> None:
-    """Several threads authenticate clients."""
-    passwords = {str(i): "secret" for i in range(50)}
-    users = Users(passwords, {(f"salted {i}", "SCRAM-SHA-256"): SALTED for i in range(20_000)})
-    errors: list[BaseException] = []
+COSTLY = ScramCredential.from_password("SCRAM-SHA-256", SECRET, b"longer salt" * 3, 20_000)
+MIXED = Users({"plain": SECRET}, {("few", "SCRAM-SHA-256"): SALTED, ("many", "SCRAM-SHA-256"): COSTLY})
+ALL_USERS = ("plain", "few", "many", "nobody", "somebody", "")
 
-    def check() -> None:
-        try:
-            while adding.is_alive():
-                users.check_password("nobody", "wrong")
-        except RuntimeError as error:
-            errors.append(error)
 
-    adding = threading.Thread(target=lambda: [users.credential("SCRAM-SHA-256", name) for name in users.passwords])
-    checks = [threading.Thread(target=check) for _ in range(2)]
-    for thread in (adding, *checks):
-        thread.start()
-    for thread in (adding, *checks):
-        thread.join()
-    assert not errors
+@pytest.fixture
+def iterations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list to which each computation of a salted password adds its number of iterations."""
+    found: list[int] = []
+    original = hashlib.pbkdf2_hmac
+
+    def compute(name: str, password: bytes, salt: bytes, count: int) -> bytes:
+        found.append(count)
+        return original(name, password, salt, count)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", compute)
+    return found
+
+
+def test_check_of_a_password_computes_as_much_for_every_user(iterations: list[int]) -> None:
+    spent = set()
+    for user in ALL_USERS:
+        for password in (SECRET, "wrong"):
+            iterations.clear()
+            assert MIXED.check_password(user, password) == (password == SECRET and user in ALL_USERS[:3])
+            spent.add(sum(iterations))
+    assert spent == {20_000}
+
+
+def test_users_without_salted_passwords_need_no_iterations(iterations: list[int]) -> None:
+    users = Users({"alice": SECRET})
+    assert users.check_password("alice", SECRET)
+    assert not users.check_password("bob", SECRET)
+    assert iterations == []
+
+
+def test_first_scram_message_computes_what_it_announces(iterations: list[int]) -> None:
+    for user in ALL_USERS:
+        for _ in range(2):
+            iterations.clear()
+            credential, known = MIXED.credential("SCRAM-SHA-256", user)
+            assert iterations == [credential.iterations]
+            assert known == (user in ALL_USERS[:3])
+
+
+def test_dummy_credentials_look_like_salted_passwords() -> None:
+    names = [f"unknown {i}" for i in range(100)]
+    dummies = [MIXED.credential("SCRAM-SHA-256", name)[0] for name in names]
+    shapes = {(len(c.salt), c.iterations) for c in dummies}
+    assert shapes == {(len(c.salt), c.iterations) for c in (SALTED, COSTLY)}
+    assert len({c.salt for c in dummies}) == 100
+    assert dummies[0] == MIXED.credential("SCRAM-SHA-256", names[0])[0]
+    other = MIXED.credential("SCRAM-SHA-512", names[0])[0]
+    assert (len(other.salt), other.iterations) == (16, 4096)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
