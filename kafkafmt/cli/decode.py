@@ -19,6 +19,7 @@ from ..protocol.decode import DecodedFrame, decode_requests, decode_responses
 from ..protocol.frames import SIZE_BYTES
 from ..records import read_records
 from ..text import counted, encode_json, plain
+from .hidden import hide_secrets
 from .options import LocalPath, ParamType, WholeNumber, bytes_option, format_option, limit_batch_option
 from .output import BYTES, EXIT_DAMAGE, tell
 from .record_lines import json_row, text_line
@@ -63,6 +64,12 @@ class ApiName(ParamType[int]):
     is_flag=True,
     help="Also print the records in each message, in the output format of `kafkafmt cat`.",
 )
+@click.option(
+    "--show-secrets",
+    is_flag=True,
+    help="Print SASL tokens, passwords in configs, salted passwords and HMACs of delegation tokens. Without this option, "
+    "they are hidden.",
+)
 @bytes_option
 @limit_batch_option
 @format_option
@@ -72,6 +79,7 @@ def decode(
     api: int | None,
     api_version: int | None,
     records: bool,
+    show_secrets: bool,
     encoding: str,
     max_batch_bytes: int,
     output_format: str,
@@ -87,6 +95,8 @@ def decode(
     the exit code is 1. If the API or version of a frame is unknown, the error contains the API key or
     version, and the number of bytes that were not decoded. Bytes after the end of a message are counted
     (trailingBytes in JSON).
+
+    Secrets in messages are printed as "(hidden)". Records, which --records prints, can contain other secrets.
     """
     if requests is None and responses is None:
         raise click.UsageError("specify --requests, --responses or both")
@@ -97,6 +107,8 @@ def decode(
     show = _json_line(records, BYTES[encoding]) if output_format == "json" else _text_lines(records, BYTES[encoding])
     failed = False
     for frame in _decoded(requests, responses, api, api_version):
+        if not show_secrets:
+            hide_secrets(frame)
         if frame.unmatched:
             frame.error = f"{frame.error}; to decode it, specify --api and --api-version"
         trouble: list[str] = []
@@ -183,11 +195,16 @@ def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[Decode
     line = text_line(text)
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:
-        api = frame.api or ("?" if frame.api_key is None else f"API {frame.api_key}")
+        api = frame.api or (
+            "-" if frame.token is not None else "?" if frame.api_key is None else f"API {frame.api_key}"
+        )
         version = "" if frame.api_version is None else f" v{frame.api_version}"
         number = "" if frame.correlation_id is None else f"  #{frame.correlation_id}"
         client = frame.header.get("clientId")
-        what = repr(frame.message) if frame.error is None else f"error: {frame.error}"
+        if frame.token is not None:
+            what = f"SASL token {frame.token!r}"
+        else:
+            what = repr(frame.message) if frame.error is None else f"error: {frame.error}"
         if frame.error is None and frame.trailing_bytes:
             what += f"  and {counted(frame.trailing_bytes, 'byte')} after the message"
         about = f"{api}{version}{number}{'' if client is None else '  ' + client}"

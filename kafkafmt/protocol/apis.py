@@ -17,6 +17,7 @@ from ..messages.schema import Heading, Struct, Versions, parse_message
 PRODUCE = 0
 FETCH = 1
 CONTROLLED_SHUTDOWN = 7
+SASL_HANDSHAKE = 17
 API_VERSIONS = 18
 SHARE_FETCH = 78
 

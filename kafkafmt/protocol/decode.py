@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -9,6 +10,8 @@ from typing import Any, BinaryIO
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
 from ..text import quantity
 from . import apis
+from .apis import SASL_HANDSHAKE
+from .foreign import HEAD_BYTES, ends_inside, explain, foreign_protocol
 from .frames import (
     SIZE_BYTES,
     correlation_id_of,
@@ -58,6 +61,9 @@ class DecodedFrame:
         Number of bytes in the frame after the body.
     undecoded_bytes : int or None
         Size of the body in bytes, if its API or version is unknown. Otherwise None.
+    token : bytes or None
+        The SASL token in the frame. After SaslHandshake version 0, clients and brokers send tokens
+        without a header. None for all other frames.
     """
 
     direction: str
@@ -74,6 +80,7 @@ class DecodedFrame:
     unmatched: bool = False
     trailing_bytes: int = 0
     undecoded_bytes: int | None = None
+    token: bytes | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the frame as the JSON object that ``kafkafmt decode --format json`` prints."""
@@ -107,17 +114,34 @@ class DecodedFrame:
         self.body = to_json(message, version)
         self.trailing_bytes = len(trailing)
 
+    @property
+    def _begins_tokens(self) -> bool:
+        """Whether frames with SASL tokens can follow."""
+        return self.api_key == SASL_HANDSHAKE and self.api_version == 0 and self.error is None
+
+
+def _token(direction: str, position: int, frame: memoryview) -> DecodedFrame:
+    """Return a row for a frame that contains a SASL token. Its body is that of SaslAuthenticate."""
+    token = bytes(frame[SIZE_BYTES:])
+    body = {"authBytes": base64.b64encode(token).decode()}
+    return DecodedFrame(direction, position, len(frame), body=body, token=token)
+
 
 def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
     """Yield a tuple (position, size, frame, error) for each frame in a stream.
 
-    For a complete frame, `error` is "". If the stream ends inside a frame or a size field is wrong,
-    the last tuple describes the rest of the stream. In this tuple, `frame` is None and `error` is
-    an error message.
+    For a complete frame, `error` is "". If the stream ends inside a frame, if a size field is wrong, or if the
+    stream is one of another protocol, the last tuple describes the rest of the stream. In this tuple, `frame`
+    is None and `error` is an error message.
     """
-    splitter, position = FrameSplitter(MAX_FRAME), 0
+    splitter, position, head = FrameSplitter(MAX_FRAME), 0, b""
     try:
         while data := stream.read1(CHUNK):  # unlike read(), read1() does not wait for CHUNK bytes
+            if len(head) < HEAD_BYTES:
+                head = (head + data[:HEAD_BYTES])[:HEAD_BYTES]
+                if (name := foreign_protocol(head, False)) is not None:
+                    yield 0, splitter.buffered + len(data), None, explain(name, head)
+                    return
             for frame in splitter.feed(data):
                 yield position, len(frame), frame, ""
                 position += len(frame)
@@ -125,7 +149,7 @@ def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
         yield position, splitter.buffered, None, error.message
         return
     if splitter.buffered:
-        why = f"the stream ends inside a frame, after {quantity(splitter.buffered, 'byte')} of the frame"
+        why = ends_inside(splitter.head(HEAD_BYTES), quantity(splitter.buffered, "byte"))
         yield position, splitter.buffered, None, why
 
 
@@ -147,8 +171,9 @@ def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedF
         decoding continues with the next frame. If the stream ends inside a frame or a size field is
         negative, the last item has an error.
     """
+    tokens = False
     for position, size, frame, error in _frames(stream):
-        row = DecodedFrame(REQUEST, position, size)
+        row, header, has_response = DecodedFrame(REQUEST, position, size), None, True
         try:
             if frame is None:
                 raise StructureError(error)
@@ -156,13 +181,17 @@ def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedF
             row._name_api(header.api_key, header.api_version)
             row.correlation_id = header.correlation_id
             row.header = to_json(header, header_version(REQUEST, header.api_key, header.api_version))
-            waiting.expect(header.correlation_id, header.api_key, header.api_version)
             body, trailing = read_request_body(frame, header, end)
             row._set_body(body, header.api_version, trailing)
-            if not Request(header, body).has_response:
-                waiting.forget(header.correlation_id)
+            has_response = Request(header, body).has_response
         except KafkaFormatError as failure:
             row.error = error or str(failure)
+        if tokens and frame is not None and (row.error is not None or row.trailing_bytes):
+            yield _token(REQUEST, position, frame)
+            continue
+        tokens = row._begins_tokens
+        if header is not None and has_response:
+            waiting.expect(header.correlation_id, header.api_key, header.api_version)
         yield row
 
 
@@ -191,17 +220,20 @@ def decode_responses(
         negative, the last item has an error.
     """
     default = None if api is None or api_version is None else (apis.key_of(api), api_version)
+    tokens = False
     for position, size, frame, error in _frames(stream):
         row = DecodedFrame(RESPONSE, position, size)
+        answered = None
         try:
             if frame is None:
                 raise StructureError(error)
             row.correlation_id = correlation_id_of(frame)
-            answered = waiting.take(row.correlation_id) or default
-            if answered is None:
+            answered = waiting.take(row.correlation_id)
+            found = answered or default
+            if found is None:
                 row.unmatched = True
                 raise StructureError(f"no request has correlation id {row.correlation_id}", SIZE_BYTES)
-            key, version = answered
+            key, version = found
             row._name_api(key, version)
             header, end = read_response_header(frame, key, version)
             row.header = to_json(header, header_version(RESPONSE, key, version))
@@ -209,4 +241,8 @@ def decode_responses(
             row._set_body(body, row.api_version, trailing)
         except KafkaFormatError as failure:
             row.error = error or str(failure)
+        if tokens and frame is not None and answered is None and (row.error is not None or row.trailing_bytes):
+            yield _token(RESPONSE, position, frame)
+            continue
+        tokens = row._begins_tokens
         yield row

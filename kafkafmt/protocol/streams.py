@@ -53,6 +53,10 @@ class FrameSplitter:
         """Number of bytes of the next frame that have been buffered so far."""
         return len(self._held)
 
+    def head(self, count: int) -> bytes:
+        """Return the first `count` bytes of the next frame, or fewer if they have not been buffered."""
+        return bytes(self._held[:count])
+
     def feed(self, data: Buffer) -> Iterator[memoryview]:
         """Add the next part of the stream, and yield all frames that are now complete.
 

@@ -9,6 +9,8 @@ import pytest
 from command import kafkafmt
 from wire_golden import VERSIONS, fields_of, frames
 
+from kafkafmt import protocol
+
 KEYS = ["direction", "position", "bytes", "apiKey", "api", "apiVersion", "correlationId", "header", "body"]
 
 
@@ -174,3 +176,137 @@ def test_missing_file_exits_with_3() -> None:
     done = kafkafmt("decode", "--requests", "/nowhere/at/all")
     assert (done.returncode, done.stdout) == (3, "")
     assert "No such file" in done.stderr
+
+
+SECRET = b"open sesame"
+TEXT = SECRET.decode()
+
+
+def written(message: Any, version: int, number: int) -> tuple[str, bytes]:
+    """Return the direction and the frame of a message."""
+    if type(message).__name__.endswith("Request"):
+        return "request", b"".join(map(bytes, protocol.write_request(protocol.make_request(message, version, number))))
+    return "response", b"".join(map(bytes, protocol.write_response(protocol.make_response(message, version, number))))
+
+
+def secret_messages() -> list[tuple[Any, int]]:
+    """Return messages that contain a secret, each with its version. Each request is before its response."""
+    p = protocol
+    alter = p.AlterConfigsRequest
+    config = alter.AlterableConfig
+    incremental = p.IncrementalAlterConfigsRequest
+    change = incremental.AlterableConfig
+    create = p.CreateTopicsRequest
+    described = p.DescribeConfigsResponse
+    result = described.DescribeConfigsResourceResult
+    synonym = described.DescribeConfigsSynonym(name="listener.name.ssl.ssl.key.password", value=TEXT)
+    scram = p.AlterUserScramCredentialsRequest
+    tokens = p.DescribeDelegationTokenResponse
+    return [
+        (p.SaslAuthenticateRequest(auth_bytes=b"\0user\0" + SECRET), 2),
+        (p.SaslAuthenticateResponse(auth_bytes=SECRET), 2),
+        (alter(resources=[alter.AlterConfigsResource(configs=[config(name="ssl.key.password", value=TEXT)])]), 1),
+        (p.AlterConfigsResponse(), 1),
+        (
+            incremental(
+                resources=[incremental.AlterConfigsResource(configs=[change(name="sasl.jaas.config", value=TEXT)])]
+            ),
+            1,
+        ),
+        (p.IncrementalAlterConfigsResponse(), 1),
+        (
+            create(topics=[create.CreatableTopic(configs=[create.CreatableTopicConfig(name="my.secret", value=TEXT)])]),
+            7,
+        ),
+        (p.CreateTopicsResponse(), 7),
+        (p.DescribeConfigsRequest(), 4),
+        (
+            described(
+                results=[
+                    described.DescribeConfigsResult(
+                        configs=[
+                            result(name="unknown", value=TEXT, config_type=9),
+                            result(name="flagged", value=TEXT, is_sensitive=True),
+                            result(name="other", value="visible", synonyms=[synonym]),
+                        ]
+                    )
+                ]
+            ),
+            4,
+        ),
+        (scram(upsertions=[scram.ScramCredentialUpsertion(name="user", salt=SECRET, salted_password=SECRET)]), 0),
+        (p.AlterUserScramCredentialsResponse(), 0),
+        (p.CreateDelegationTokenRequest(), 3),
+        (p.CreateDelegationTokenResponse(hmac=SECRET), 3),
+        (p.RenewDelegationTokenRequest(hmac=SECRET), 2),
+        (p.RenewDelegationTokenResponse(), 2),
+        (p.ExpireDelegationTokenRequest(hmac=SECRET), 2),
+        (p.ExpireDelegationTokenResponse(), 2),
+        (p.DescribeDelegationTokenRequest(), 3),
+        (tokens(tokens=[tokens.DescribedDelegationToken(token_id="id", hmac=SECRET)]), 3),
+        (p.EnvelopeRequest(request_data=SECRET, request_principal=b"user", client_host_address=b""), 0),
+        (p.EnvelopeResponse(response_data=SECRET), 0),
+        (p.SaslHandshakeRequest(mechanism="PLAIN"), 0),
+        (p.SaslHandshakeResponse(), 0),
+    ]
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_secrets_are_hidden_unless_they_are_requested(tmp_path: Path, output: str) -> None:
+    out = {"request": b"", "response": b""}
+    messages = secret_messages()
+    for number, (message, version) in enumerate(messages):
+        direction, data = written(message, version, number // 2)
+        out[direction] += data
+    token = b"\0user\0" + SECRET
+    for direction in out:
+        out[direction] += len(token).to_bytes(4, "big") + token
+    arguments = [*write_streams(tmp_path, out), "--format", output]
+    encoded = [base64.b64encode(data).decode() for data in (SECRET, token)]
+    hidden, shown = kafkafmt("decode", *arguments), kafkafmt("decode", *arguments, "--show-secrets")
+    for done in (hidden, shown):
+        assert (done.returncode, done.stderr) == (0, "")
+        assert len(done.stdout.splitlines()) == len(messages) + 2
+    assert not [secret for secret in (TEXT, *encoded) if secret in hidden.stdout]
+    assert "(hidden)" in hidden.stdout
+    assert "visible" in hidden.stdout
+    assert TEXT in shown.stdout
+    if output == "json":
+        rows = [[json.loads(line) for line in done.stdout.splitlines()] for done in (hidden, shown)]
+        changed = set()
+        for row, complete in zip(*rows, strict=True):
+            assert shape(row) == shape(complete)
+            if row != complete:
+                changed.add((row["direction"], row["api"]))
+        assert changed == {
+            *(
+                ("request", name)
+                for name in ("SaslAuthenticate", "AlterConfigs", "IncrementalAlterConfigs", "CreateTopics")
+            ),
+            *(("request", name) for name in ("AlterUserScramCredentials", "RenewDelegationToken", "Envelope", None)),
+            *(("response", name) for name in ("SaslAuthenticate", "DescribeConfigs", "CreateDelegationToken")),
+            *(("response", name) for name in ("DescribeDelegationToken", "Envelope", None)),
+            ("request", "ExpireDelegationToken"),
+        }
+
+
+def shape(value: Any) -> Any:
+    """Return a JSON value with each scalar replaced by the name of its type."""
+    if isinstance(value, dict):
+        return {key: shape(part) for key, part in value.items()}
+    return [shape(part) for part in value] if isinstance(value, list) else type(value).__name__
+
+
+def test_values_of_other_configs_are_not_hidden(tmp_path: Path) -> None:
+    make = protocol.IncrementalAlterConfigsRequest
+    configs = [
+        make.AlterableConfig(name=name, value=value)
+        for name, value in (("retention.ms", "1000"), ("ssl.key.password", None), ("sasl.jaas.config", ""))
+    ]
+    _, data = written(make(resources=[make.AlterConfigsResource(configs=configs)]), 1, 0)
+    (tmp_path / "request").write_bytes(data)
+    lines = {
+        kafkafmt("decode", "--requests", tmp_path / "request", "--format", "json", *more).stdout
+        for more in ([], ["--show-secrets"])
+    }
+    assert len(lines) == 1
