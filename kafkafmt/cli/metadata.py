@@ -113,7 +113,8 @@ def metadata(
     `kafkafmt metadata diff A B` compares two states.
 
     Records at the end of the log may be uncommitted, because the files do not contain the high
-    watermark. A message reports their offsets. If the log is damaged, the state before the damage
+    watermark. A message reports their offsets. If offsets are missing, a message names them, and
+    later records are applied. If the log is damaged, the state before the damage
     is shown, and the exit code is 1.
     """
     if form is not None and (view is not None or output_format == "json"):

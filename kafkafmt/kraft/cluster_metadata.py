@@ -11,7 +11,7 @@ from typing import Any
 from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, NO_END
 from ..errors import StructureError
-from ..log import Damage, DamagedLogError, NoLogError, PartitionLog
+from ..log import Damage, DamagedLogError, PartitionLog
 from ..log.auditing.run import error_text
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Time
@@ -205,7 +205,7 @@ def metadata(
         The path cannot be read. The subclass `NoLogError` is raised if the path contains no
         metadata log.
     StructureError
-        The log does not start at offset 0, and no snapshot is usable.
+        There is no log, and no snapshot is usable.
     TypeError, ValueError
         An argument is wrong, or the files do not contain the state at `at` or `at_time`.
 
@@ -272,7 +272,7 @@ class _Reader:
     def _start(self, offset: int | None, millis: int | None) -> tuple[Replay, SnapshotFile | None]:
         """Load the newest usable snapshot that is not after the given offset or time.
 
-        If no snapshot is usable and the log starts at offset 0, return an empty state.
+        If no snapshot is usable, return an empty state.
         """
         unusable: list[str] = []
         others = self._source.log is not None or len(self._source.snapshots) > 1
@@ -283,10 +283,6 @@ class _Reader:
             try:
                 if millis is not None and header_of(snapshot, self._limits.max_batch_bytes).timestamp > millis:
                     continue
-                if snapshot.end_offset < self._log_start:
-                    raise UnusableSnapshotError(
-                        f"{snapshot.path}: the log starts at offset {self._log_start}, after the snapshot"
-                    )
                 replay.load(snapshot, self._limits.max_batch_bytes)
             except (UnusableSnapshotError, OSError) as error:
                 if isinstance(error, OSError) and not others:
@@ -295,15 +291,12 @@ class _Reader:
                 self._tell(f"snapshot not used: {unusable[-1]}")
                 continue
             return replay, snapshot
-        if self._source.log is not None and not self._log_start:
+        snapshots = self._source.snapshots
+        if self._source.log is not None and (unusable or not snapshots or not self._log_start):
             return Replay(), None
         if unusable:
-            raise StructureError(
-                f"{self._source.path}: no snapshot is usable, and the log does not start at offset 0: {unusable[0]}"
-            )
-        if not self._source.snapshots:
-            raise NoLogError(f"{self._source.path}: the log starts at offset {self._log_start}, but has no snapshot")
-        oldest = self._source.snapshots[-1]
+            raise StructureError(f"{self._source.path}: no snapshot is usable, and there is no log: {unusable[0]}")
+        oldest = snapshots[-1]
         raise MetadataRangeError(
             f"{self._source.path}: the requested state is older than the oldest snapshot, {oldest.path.name}, "
             f"which contains offsets below {oldest.end_offset}"

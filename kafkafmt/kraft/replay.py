@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .._backend import core
+from ..constants import NO_END
 from ..errors import KafkaFormatError
 from ..internal_topics.decode import read_metadata_record
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog
@@ -93,6 +94,9 @@ class Replay:
     def follow(self, directory: PartitionDir, end: int, until: int | None, limits: ReadLimits) -> None:
         """Apply the records of the metadata log from `end_offset` up to `end` (exclusive).
 
+        If offsets are missing in the log, `problems` contains them, and the later records are applied, as by a
+        broker.
+
         Parameters
         ----------
         directory : PartitionDir
@@ -118,15 +122,16 @@ class Replay:
             if not before and (damage.first_offset is None or damage.first_offset < end):
                 raise DamagedLogError(damage, str(directory.path))
 
-        for record in log.records(OffsetInterval(low, end, control=True), on_damage=on_damage, in_order=True):
+        # The first record after `end` shows whether offsets before `end` are missing.
+        for record in log.records(OffsetInterval(low, NO_END, control=True), on_damage=on_damage, in_order=True):
             if until is not None and record.timestamp > until:
                 return
-            if record.offset != self.end_offset:
-                self.problems.append(
-                    ReplayProblem(
-                        self.end_offset, f"the log does not contain {offset_range(self.end_offset, record.offset - 1)}"
-                    )
-                )
+            reached = min(record.offset, end)
+            if reached > self.end_offset:
+                missing = offset_range(self.end_offset, reached - 1)
+                self._problem(self.end_offset, f"the log does not contain {missing}")
+                self.end_offset = reached
+            if record.offset >= end:
                 return
             if record.key is None:
                 self._metadata(record.offset, record.value)

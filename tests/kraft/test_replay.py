@@ -314,19 +314,25 @@ def test_snapshot_that_cannot_be_read_is_replaced_by_the_log(tmp_path: Path, mon
         k.metadata(path)
 
 
-def test_log_without_start_and_without_usable_snapshot_is_an_error(tmp_path: Path) -> None:
+def test_log_without_start_and_without_usable_snapshot_is_applied(tmp_path: Path) -> None:
+    def check(missing: str, topics: int = 0) -> k.ClusterMetadata:
+        state = k.metadata(tmp_path)
+        assert only(state.problems).message == f"the log does not contain {missing}"
+        assert ([c.name for c in state.configs], len(state.topics), state.exit_code) == (["b"], topics, 1)
+        return state
+
     log = MetadataLog(tmp_path, start=10)
     log.append(config("b", "2"))
-    with pytest.raises(k.NoLogError, match="the log starts at offset 10, but has no snapshot"):
-        k.metadata(tmp_path)
+    check("offsets 0 to 9")
     path = log.snapshot(10, [TOPIC])
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(k.StructureError, match="no snapshot is usable"):
-        k.metadata(tmp_path)
+    assert "snapshot not used" in check("offsets 0 to 9").messages[0]
+    log.snapshot(7, [TOPIC])
+    check("offsets 7 to 9", topics=1)
     path.unlink()
-    log.snapshot(9, [TOPIC])
-    with pytest.raises(k.StructureError, match="the log starts at offset 10, after the snapshot"):
-        k.metadata(tmp_path)
+    check("offsets 7 to 9", topics=1)
+    with pytest.raises(k.MetadataRangeError, match="older than the oldest snapshot"):
+        k.metadata(tmp_path, at=3)
 
 
 # --- damage and contradictions
@@ -379,17 +385,45 @@ def test_state_after_damage_is_complete_if_a_later_snapshot_exists(tmp_path: Pat
     assert ([c.name for c in state.configs], state.damaged, state.exit_code) == (["c5"], (), 0)
 
 
-def test_missing_offsets_end_the_replay(tmp_path: Path) -> None:
+def test_records_after_missing_offsets_are_applied(tmp_path: Path) -> None:
     log = MetadataLog(tmp_path)
     log.append(TOPIC)
     log.next_offset = 4
     log.append(config("b", "2"))
+    log.next_offset = 9
+    log.append(config("c", "3"))
     state = k.metadata(tmp_path)
-    assert ([(p.offset, p.message) for p in state.problems], state.configs) == (
-        [(1, "the log does not contain offsets 1 to 3")],
-        (),
-    )
-    assert state.exit_code == 1
+    assert [(p.offset, p.message) for p in state.problems] == [
+        (1, "the log does not contain offsets 1 to 3"),
+        (5, "the log does not contain offsets 5 to 8"),
+    ]
+    assert [c.name for c in state.configs] == ["b", "c"]
+    assert (state.info.end_offset, state.exit_code) == (10, 1)
+
+
+@pytest.mark.parametrize(
+    ("at", "missing", "names"),
+    [
+        (1, [], []),
+        (2, ["offset 1"], []),
+        (4, ["offsets 1 to 3"], []),
+        (5, ["offsets 1 to 3"], ["b"]),
+        (7, ["offsets 1 to 3", "offsets 5 to 6"], ["b"]),
+    ],
+)
+def test_state_at_an_offset_names_missing_offsets_before_it(
+    tmp_path: Path, at: int, missing: list[str], names: list[str]
+) -> None:
+    log = MetadataLog(tmp_path)
+    log.append(TOPIC)
+    log.next_offset = 4
+    log.append(config("b", "2"))
+    log.next_offset = 9
+    log.append(config("c", "3"))
+    state = k.metadata(tmp_path, at=at)
+    assert [p.message for p in state.problems] == [f"the log does not contain {offsets}" for offsets in missing]
+    assert [c.name for c in state.configs] == names
+    assert (state.info.end_offset, state.exit_code) == (at, bool(missing))
 
 
 @pytest.mark.parametrize(
