@@ -1,4 +1,4 @@
-"""Implement `kafkafmt dump`, whose options and output format are those of kafka-dump-log."""
+"""Implement `kafkafmt dump`, whose options and output format are those of kafka-dump-log of Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -14,26 +14,47 @@ from typing import Any
 import click
 
 from ..errors import StructureError
-from ..internal_topics.decode import coordinator_texts, metadata_text
+from ..internal_topics.decode import coordinator_texts, metadata_text, remote_log_text
 from ..log.auditing.dump import BOOTSTRAP, METADATA_SNAPSHOT, DumpedFile
 from ..log.auditing.dump import dump as dump_files
 from ..log.auditing.run import error_text
 from ..text import json_encoder, plain, quantity
 from .dump_rows import Row, row_of
 from .dump_text import text_of
-from .options import Decorator, LocalPath, WholeNumber, bytes_option, format_option, limit_batch_option, options
+from .options import (
+    Decorator,
+    LocalPath,
+    ParamType,
+    WholeNumber,
+    bytes_option,
+    format_option,
+    limit_batch_option,
+    options,
+)
 from .output import BYTES, EXIT_DAMAGE, EXIT_UNREADABLE, raw_in_a_pipe, tell
 from .read_errors import ReadError, read_errors_of
 
 encode: Callable[[Any], str] = json_encoder(default=lambda data: base64.b64encode(data).decode())
-Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
+Decoder = Callable[[int, bytes | None, bytes | None], tuple[bytes | str | None, bytes | str | None]]
 DECODERS: dict[str, Decoder] = {
     "offsets": partial(coordinator_texts, "__consumer_offsets"),
     "transaction_log": partial(coordinator_texts, "__transaction_state"),
     "cluster_metadata": lambda offset, _, value: (None, metadata_text(offset, value)),
+    "remote_log_metadata": lambda offset, _, value: (None, remote_log_text(offset, value)),
     "share_group_state": partial(coordinator_texts, "__share_group_state"),
 }
-DECODED_TOPICS = ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state")
+DECODED_TOPICS = (
+    "__consumer_offsets",
+    "__transaction_state",
+    "__cluster_metadata",
+    "__remote_log_metadata",
+    "__share_group_state",
+)
+NUMBERS = {"IntegerDecoder": 4, "LongDecoder": 8}
+"""Names of the decoder classes for numbers, and the sizes of the numbers in bytes."""
+CLASSES = ("StringDecoder", "DefaultDecoder", *NUMBERS)
+"""Kafka's decoder classes. DefaultDecoder returns bytes, which are printed as StringDecoder prints them."""
+PACKAGES = ("org.apache.kafka.tools.api.", "kafka.serializer.")
 
 
 def decoder_flag(name: str) -> str:
@@ -54,14 +75,50 @@ decoder_options: Decorator = options(
 )
 
 
-@click.command(epilog="\b\nExample: kafkafmt dump --files /var/lib/kafka/data/orders-3 --print-data-log")
+class DecoderClass(ParamType[str]):
+    """Click parameter type for one of Kafka's decoder classes, with or without its package."""
+
+    name = "CLASS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Convert the name of a class to its name without the package."""
+        for package in PACKAGES:
+            value = value.removeprefix(package)
+        if value not in CLASSES:
+            self.fail(f"{value!r} is not one of {', '.join(CLASSES)}; other classes need Java", param, ctx)
+        return str(value)
+
+
+def decoded_number(name: str | None, offset: int, data: bytes | None) -> bytes | str | None:
+    """Decode a key or a value as the decoder class `name` does. Only numbers are changed."""
+    size = NUMBERS.get(name or "")
+    if size is None or data is None:
+        return data
+    if len(data) < size:
+        return f"Error at offset {offset}, skipping. {name} needs {size} bytes, but there are {len(data)}"
+    return str(int.from_bytes(data[:size], "big", signed=True))
+
+
+def decoder_class_option(side: str) -> Decorator:
+    """Return the option that selects a decoder class for keys or values."""
+    return click.option(
+        f"--{side}-decoder-class",
+        type=DecoderClass(),
+        is_flag=False,
+        flag_value="StringDecoder",
+        help=f"Print {side}s as Kafka's class org.apache.kafka.tools.api.CLASS does: {', '.join(CLASSES)}.",
+    )
+
+
+@click.command(epilog="\b\nExample: kafkafmt dump /var/lib/kafka/data/orders-3 --print-data-log")
+@click.argument("paths", nargs=-1, metavar="PATH…", type=LocalPath())
 @click.option(
     "--files",
     "names",
     multiple=True,
-    required=True,
     metavar="F[,F…]",
-    help="Files to print, or directories whose files are printed. Separate paths with commas, or repeat the option.",
+    help="Files to print, or directories whose files are printed, like PATH. Separate paths with commas, or repeat the "
+    "option.",
 )
 @click.option("--print-data-log", is_flag=True, help="Print the records of each batch, with their keys and values.")
 @click.option(
@@ -91,11 +148,20 @@ decoder_options: Decorator = options(
     help="Compare each offset and time index with its log, and print only mismatches. If there is a mismatch, the exit "
     "code is 1.",
 )
+@click.option(
+    "--max-message-size",
+    metavar="BYTES",
+    type=WholeNumber(min=0),
+    help="Accepted because kafka-dump-log has this option. It has no effect, because messages of any size are read.",
+)
 @decoder_options
+@decoder_class_option("key")
+@decoder_class_option("value")
 @bytes_option
 @limit_batch_option
 @format_option
 def dump(
+    paths: tuple[str, ...],
     names: tuple[str, ...],
     print_data_log: bool,
     deep_iteration: bool,
@@ -103,14 +169,17 @@ def dump(
     max_bytes: int | None,
     index_sanity_check: bool,
     verify_index_only: bool,
+    max_message_size: int | None,
+    key_decoder_class: str | None,
+    value_decoder_class: str | None,
     encoding: str,
     max_batch_bytes: int,
     output_format: str,
     **decoders: bool,
 ) -> int:
-    """Print the contents of log files in the output format of kafka-dump-log.
+    """Print the contents of log files in the output format of kafka-dump-log of Kafka 4.4.
 
-    The command can read .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
+    PATH is a file, or a directory whose files are printed. The command can read .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
     Unlike kafka-dump-log, it continues after damage. It reports damage on stderr, and the exit code
     is then 1.
 
@@ -120,11 +189,21 @@ def dump(
     asked_for = [name for name in DECODERS if decoders[f"decode_{name}"]]
     if len(asked_for) > 1:
         raise click.UsageError(f"only one decoder can be used; choose {' or '.join(map(decoder_flag, asked_for))}")
-    decoder = DECODERS[asked_for[0]] if asked_for else None
+    classes = [name for name in (key_decoder_class, value_decoder_class) if name is not None]
+    if asked_for and classes:
+        raise click.UsageError(
+            f"{decoder_flag(asked_for[0])} cannot be used with --key-decoder-class or --value-decoder-class"
+        )
+    decoder: Decoder | None = DECODERS[asked_for[0]] if asked_for else None
+    if classes:
+
+        def decoder(offset: int, key: bytes | None, value: bytes | None) -> Any:
+            return decoded_number(key_decoder_class, offset, key), decoded_number(value_decoder_class, offset, value)
+
     contents = print_data_log or decoder is not None
-    given = [LocalPath().convert(n, None, None) for text in names for n in text.split(",") if n]
+    given = [*paths, *(LocalPath().convert(n, None, None) for text in names for n in text.split(",") if n)]
     if not given:
-        raise click.UsageError("--files is empty; specify at least one file")
+        raise click.UsageError("specify at least one file, as PATH or with --files")
     skipped: set[str] = set()
 
     def skip(error: OSError) -> None:

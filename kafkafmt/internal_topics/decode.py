@@ -2,16 +2,17 @@
 
 - A record of a coordinator has a key and a value. The key starts with the record type as an int16.
   The value starts with a version as an int16. A record without a value is a tombstone.
-- A metadata record (`__cluster_metadata`) has no key. Its value starts with the frame version (1),
-  the record type and the version, each as an unsigned varint.
+- A metadata record (`__cluster_metadata` and `__remote_log_metadata`) has no key. Its value starts with
+  the frame version (1), the record type and the version, each as an unsigned varint.
 
-The JSON output has the format of Kafka's ``kafka-dump-log``.
+The text output has the format of ``kafka-dump-log`` of Kafka 4.4.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 from .._backend import core
 from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
 from ..messages import SchemaMessage, layout_of, make_class, to_json
+from ..messages.as_json import uuid_text
 from ..messages.schema import Heading, parse_messages
 from ..text import quantity
 
@@ -30,6 +32,20 @@ TOPICS = {
 }
 """Topics to which coordinators write, and the names of the schema files for their records (without suffix)."""
 FRAME_VERSION = 1
+TRANSACTION_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+"""Names of transaction states, by the value of the field ``TransactionStatus``."""
+SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
+PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
+"""Names of the states of segments and partitions in remote storage, by their values."""
 _CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 
 
@@ -71,8 +87,8 @@ def _pairs(topic: str) -> dict[int | None, tuple[type[SchemaMessage], type[Schem
 
 
 @cache
-def _metadata() -> dict[int | None, type[SchemaMessage]]:
-    return {heading.number: made for heading, made in _classes("cluster_metadata").values()}
+def _metadata(file: str) -> dict[int | None, type[SchemaMessage]]:
+    return {heading.number: made for heading, made in _classes(file).values()}
 
 
 def _int16(data: bytes) -> int:
@@ -117,13 +133,15 @@ def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> Coor
     return CoordinatorRecord(type_id, read_key, version, read_value)
 
 
-def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
-    """Decode the value of a record of the topic `__cluster_metadata`.
+def read_metadata_record(value: bytes, topic: str = "cluster_metadata") -> tuple[SchemaMessage, int]:
+    """Decode the value of a record of the topic `__cluster_metadata` or `__remote_log_metadata`.
 
     Parameters
     ----------
     value : bytes
         Value of the record.
+    topic : {"cluster_metadata", "remote_log_metadata"}
+        Name of the topic, without underscores at its start.
 
     Returns
     -------
@@ -146,9 +164,10 @@ def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
     frame, type_id, version = numbers
     if frame != FRAME_VERSION:
         raise UnsupportedError(f"frame version {frame} is not supported; the only supported version is {FRAME_VERSION}")
-    if type_id not in _metadata():
+    known = _metadata(topic)
+    if type_id not in known:
         raise UnknownTypeError(type_id)
-    message, end = layout_of(_metadata()[type_id], version).read(value, at)
+    message, end = layout_of(known[type_id], version).read(value, at)
     if end != len(value):
         left = len(value) - end
         raise StructureError(f"the value has {quantity(left, 'byte')} after the fields", end)
@@ -201,9 +220,12 @@ def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes |
 def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
     """Convert the value of a coordinator record to JSON types.
 
-    If possible, the subscriptions and assignments of consumer group members are also decoded.
+    If possible, the subscriptions and assignments of consumer group members are also decoded. The state of a
+    transaction is converted to its name.
     """
     data = to_json(record.value, record.version)
+    if (status := data.get("transactionStatus")) is not None and 0 <= status < len(TRANSACTION_STATES):
+        data["transactionStatus"] = TRANSACTION_STATES[status]
     if getattr(record.value, "protocol_type", None) == "consumer":
         for shown, member in zip(data["members"], record.value.members, strict=True):
             for name, raw in (("subscription", member.subscription), ("assignment", member.assignment)):
@@ -226,6 +248,58 @@ def metadata_text(offset: int, value: bytes | None) -> str:
     number = java_double(data["value"])
     data["value"] = None
     return json_text({"type": name, "version": version, "data": data}).replace('"value":null', f'"value":{number}', 1)
+
+
+def remote_log_text(offset: int, value: bytes | None) -> str:
+    """Format the value of a record of `__remote_log_metadata` as ``kafka-dump-log`` prints it."""
+    try:
+        message, _ = read_metadata_record(value or b"", "remote_log_metadata")
+    except KafkaFormatError as error:
+        return f"Error at offset {offset}, skipping. {error.message}"
+    return f"{type(message).__name__}{{{', '.join(f'{name}={text}' for name, text in _remote_fields(message))}}}"
+
+
+def _remote_fields(m: Any) -> Iterator[tuple[str, object]]:
+    """Yield the fields that ``toString`` of Kafka's class prints, and their texts."""
+    kind = type(m).__name__
+    if kind == "RemotePartitionDeleteMetadata":
+        yield "topicPartition", _partition_text(m.topic_id_partition)
+        yield "state", _named(PARTITION_STATES, m.remote_partition_delete_state)
+    elif kind == "RemoteLogSegmentMetadataSnapshot":
+        yield "segmentId", uuid_text(m.segment_id)
+    else:
+        segment = m.remote_log_segment_id
+        partition, segment_id = _partition_text(segment.topic_id_partition), uuid_text(segment.id)
+        yield "remoteLogSegmentId", f"RemoteLogSegmentId{{topicIdPartition={partition}, id={segment_id}}}"
+    if hasattr(m, "start_offset"):
+        yield "startOffset", m.start_offset
+        yield "endOffset", m.end_offset
+        if kind == "RemoteLogSegmentMetadata":
+            yield "brokerId", m.broker_id
+        yield "maxTimestampMs", m.max_timestamp_ms
+        if kind == "RemoteLogSegmentMetadata":
+            yield "eventTimestampMs", m.event_timestamp_ms
+        epochs = sorted({e.leader_epoch: e.offset for e in m.segment_leader_epochs}.items())
+        yield "segmentLeaderEpochs", f"{{{', '.join(f'{epoch}={start}' for epoch, start in epochs)}}}"
+        yield "segmentSizeInBytes", m.segment_size_in_bytes
+    if hasattr(m, "custom_metadata"):
+        custom = m.custom_metadata
+        text = "Optional.empty" if custom is None else f"Optional[CustomMetadata{{{len(custom)} bytes}}]"
+        yield "customMetadata", text
+        yield "state", _named(SEGMENT_STATES, m.remote_log_segment_state)
+    if hasattr(m, "txn_index_empty"):
+        yield "txnIdxEmpty", str(m.txn_index_empty).lower()
+    else:
+        yield "eventTimestampMs", m.event_timestamp_ms
+        yield "brokerId", m.broker_id
+
+
+def _partition_text(partition: Any) -> str:
+    return f"{uuid_text(partition.id)}:{partition.name}-{partition.partition}"
+
+
+def _named(names: tuple[str, ...], number: int) -> str:
+    return names[number] if 0 <= number < len(names) else str(number)
 
 
 def java_double(value: float) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..constants import READ_COMMITTED
 from ..errors import KafkaFormatError
-from ..internal_topics.decode import UnknownTypeError, read_coordinator_record
+from ..internal_topics.decode import TRANSACTION_STATES, UnknownTypeError, read_coordinator_record
 from ..kraft.cluster_metadata import metadata
 from ..log import Damage, NoLogError, PartitionLog, discover
 from ..log.reading.group_records import GROUPS_TOPIC
@@ -28,17 +28,6 @@ from ..text import counted
 from .settings import ServerSettings
 
 TRANSACTIONS_TOPIC = "__transaction_state"
-TRANSACTION_STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
-"""Names of transaction states, by the value of the field ``TransactionStatus``."""
 
 
 class Transaction(NamedTuple):

@@ -9,6 +9,7 @@ import time
 from threading import Lock
 
 from ..errors import KafkaFormatError
+from ..internal_topics.decode import TRANSACTION_STATES
 from ..protocol import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -21,7 +22,7 @@ from ..protocol import (
 from ..text import plain
 from .catalog import Catalog
 from .handlers import Handlers, RequestContext, distinct
-from .internal_topics import TRANSACTION_STATES, Transaction, read_transactions
+from .internal_topics import Transaction, read_transactions
 from .served_partition import ServedPartition
 from .settings import ServerSettings
 

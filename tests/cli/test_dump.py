@@ -1,11 +1,14 @@
 """Compare the output of `kafkafmt dump` with that of kafka-dump-log 4.3.1 for the golden logs.
 
-If kafka-dump-log failed with an exception, `kafkafmt dump` may print more.
+If kafka-dump-log failed with an exception, `kafkafmt dump` may print more. kafka-dump-log 4.3.1 prints the
+numbers of transaction states, and 4.4.0 prints their names (KAFKA-20712).
 """
 
 from __future__ import annotations
 
 import json
+import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,86 @@ from golden_cases import CASES, GOLDEN, Case, decoded, dumped
 
 KAFKA_4_3 = [c for c in CASES if c.version == "kafka-4.3.1"]
 INTERNAL = GOLDEN / "kafka-4.3.1" / "internal" / "log"
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+REMOTE = (
+    (
+        "01000002740102030405060708090a0b0c0d0e0f1000000003000102030405060708090a0b0c0d0e0f100000000000000000"
+        "050000000000000009000000070000018bcfe568010000018bcfe56800030000000000000000000000000000000003000000"
+        "000000000700000004d20401ff030101000101",
+        "RemoteLogSegmentMetadata{remoteLogSegmentId=RemoteLogSegmentId{topicIdPartition=AQIDBAUGBwgJCgsMDQ4P"
+        "EA:t-3, id=AQIDBAUGBwgJCgsMDQ4PEA}, startOffset=5, endOffset=9, brokerId=7, maxTimestampMs=170000000"
+        "0001, eventTimestampMs=1700000000000, segmentLeaderEpochs={0=0, 3=7}, segmentSizeInBytes=1234, custo"
+        "mMetadata=Optional[CustomMetadata{3 bytes}], state=COPY_SEGMENT_FINISHED, txnIdxEmpty=true}",
+    ),
+    (
+        "01000002740102030405060708090a0b0c0d0e0f1000000003000102030405060708090a0b0c0d0e0f100000000000000000"
+        "050000000000000009000000070000018bcfe568010000018bcfe568000200000002000000000000000500000004d2000000",
+        "RemoteLogSegmentMetadata{remoteLogSegmentId=RemoteLogSegmentId{topicIdPartition=AQIDBAUGBwgJCgsMDQ4P"
+        "EA:t-3, id=AQIDBAUGBwgJCgsMDQ4PEA}, startOffset=5, endOffset=9, brokerId=7, maxTimestampMs=170000000"
+        "0001, eventTimestampMs=1700000000000, segmentLeaderEpochs={2=5}, segmentSizeInBytes=1234, customMeta"
+        "data=Optional.empty, state=COPY_SEGMENT_STARTED, txnIdxEmpty=false}",
+    ),
+    (
+        "01010002740102030405060708090a0b0c0d0e0f1000000003000102030405060708090a0b0c0d0e0f100000000002000001"
+        "8bcfe56800010100",
+        "RemoteLogSegmentMetadataUpdate{remoteLogSegmentId=RemoteLogSegmentId{topicIdPartition=AQIDBAUGBwgJCg"
+        "sMDQ4PEA:t-3, id=AQIDBAUGBwgJCgsMDQ4PEA}, customMetadata=Optional[CustomMetadata{0 bytes}], state=CO"
+        "PY_SEGMENT_FINISHED, eventTimestampMs=1700000000000, brokerId=2}",
+    ),
+    (
+        "01010002740102030405060708090a0b0c0d0e0f1000000003000102030405060708090a0b0c0d0e0f100000000002000001"
+        "8bcfe56800010200",
+        "RemoteLogSegmentMetadataUpdate{remoteLogSegmentId=RemoteLogSegmentId{topicIdPartition=AQIDBAUGBwgJCg"
+        "sMDQ4PEA:t-3, id=AQIDBAUGBwgJCgsMDQ4PEA}, customMetadata=Optional[CustomMetadata{0 bytes}], state=DE"
+        "LETE_SEGMENT_STARTED, eventTimestampMs=1700000000000, brokerId=2}",
+    ),
+    (
+        "01010002740102030405060708090a0b0c0d0e0f1000000003000102030405060708090a0b0c0d0e0f100000000002000001"
+        "8bcfe56800010300",
+        "RemoteLogSegmentMetadataUpdate{remoteLogSegmentId=RemoteLogSegmentId{topicIdPartition=AQIDBAUGBwgJCg"
+        "sMDQ4PEA:t-3, id=AQIDBAUGBwgJCgsMDQ4PEA}, customMetadata=Optional[CustomMetadata{0 bytes}], state=DE"
+        "LETE_SEGMENT_FINISHED, eventTimestampMs=1700000000000, brokerId=2}",
+    ),
+    (
+        "01010002740102030405060708090a0b0c0d0e0f1000000003000102030405060708090a0b0c0d0e0f100000000002000001"
+        "8bcfe56800000200",
+        "RemoteLogSegmentMetadataUpdate{remoteLogSegmentId=RemoteLogSegmentId{topicIdPartition=AQIDBAUGBwgJCg"
+        "sMDQ4PEA:t-3, id=AQIDBAUGBwgJCgsMDQ4PEA}, customMetadata=Optional.empty, state=DELETE_SEGMENT_STARTE"
+        "D, eventTimestampMs=1700000000000, brokerId=2}",
+    ),
+    (
+        "01020002740102030405060708090a0b0c0d0e0f100000000300000000020000018bcfe568000000",
+        "RemotePartitionDeleteMetadata{topicPartition=AQIDBAUGBwgJCgsMDQ4PEA:t-3, state=DELETE_PARTITION_MARK"
+        "ED, eventTimestampMs=1700000000000, brokerId=2}",
+    ),
+    (
+        "01020002740102030405060708090a0b0c0d0e0f100000000300000000020000018bcfe568000100",
+        "RemotePartitionDeleteMetadata{topicPartition=AQIDBAUGBwgJCgsMDQ4PEA:t-3, state=DELETE_PARTITION_STAR"
+        "TED, eventTimestampMs=1700000000000, brokerId=2}",
+    ),
+    (
+        "01020002740102030405060708090a0b0c0d0e0f100000000300000000020000018bcfe568000200",
+        "RemotePartitionDeleteMetadata{topicPartition=AQIDBAUGBwgJCgsMDQ4PEA:t-3, state=DELETE_PARTITION_FINI"
+        "SHED, eventTimestampMs=1700000000000, brokerId=2}",
+    ),
+    (
+        "0103000102030405060708090a0b0c0d0e0f1000000000000000050000000000000009000000070000018bcfe56801000001"
+        "8bcfe568000200000000000000000000000000000004d2000101000101",
+        "RemoteLogSegmentMetadataSnapshot{segmentId=AQIDBAUGBwgJCgsMDQ4PEA, startOffset=5, endOffset=9, maxTi"
+        "mestampMs=1700000000001, segmentLeaderEpochs={0=0}, segmentSizeInBytes=1234, customMetadata=Optional"
+        ".empty, state=COPY_SEGMENT_FINISHED, txnIdxEmpty=true}",
+    ),
+)
+"""Values of `__remote_log_metadata`, and the texts that kafka-dump-log prints for them."""
 FAILED_AT = {
     "torn": ["torn-hole-0/00000000000000000192", "torn-index-garbage-0", "torn-zeros-0/00000000000000000192"],
     "unclean": ["unclean-idle-0", "unclean-preallocated-0"],
@@ -73,7 +156,87 @@ def test_decoders_print_the_lines_of_kafkas_tool(topic: str, name: str) -> None:
         kafkafmt("dump", "--files", ",".join(map(str, files)), f"--{name}-decoder").stdout, INTERNAL.parent
     )
     expected = decoded("kafka-4.3.1", topic.strip("_").replace("_", "-"))
+    for lines in expected.values():
+        lines[:] = [
+            re.sub(r'(?<="transactionStatus":)(\d)', lambda m: f'"{STATES[int(m[1])]}"', line) for line in lines
+        ]
     assert actual == {path: without_trailing_newlines(lines) for path, lines in expected.items()}
+
+
+def segment(folder: Path, *records: tuple[bytes | None, bytes | None]) -> Path:
+    """Write a segment with one batch."""
+    path = folder / f"{0:020}.log"
+    path.write_bytes(batch([record(n, key=key, value=value) for n, (key, value) in enumerate(records)]))
+    return path
+
+
+def contents(*arguments: Any) -> list[str]:
+    """Return the keys and values that `dump` prints."""
+    done = kafkafmt("dump", *arguments, "--skip-record-metadata")
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line for line in done.stdout.splitlines() if line.startswith("|")]
+
+
+def test_transaction_states_are_names(tmp_path: Path) -> None:
+    records = [
+        (b"\0\0\0\1t", struct.pack(">hqhibiqq", 0, 1, 2, 3, state, -1, 4, 5)) for state in (*range(len(STATES)), 99)
+    ]
+    lines = contents(segment(tmp_path, *records), "--transaction-log-decoder")
+    shown = [json.loads(line.partition(" payload: ")[2])["data"]["transactionStatus"] for line in lines]
+    assert shown == [*STATES, 99]
+
+
+def test_remote_log_metadata_is_printed_as_by_kafka(tmp_path: Path) -> None:
+    """Kafka's ``RemoteLogMetadataSerde`` of 4.3.1 wrote these bytes and texts."""
+    path = segment(tmp_path, *((None, bytes.fromhex(data)) for data, _ in REMOTE), (None, b"\1\x09\0"))
+    lines = contents(path, "--remote-log-metadata-decoder")
+    assert lines[:-1] == [f"| payload: {text}" for _, text in REMOTE]
+    assert lines[-1].startswith(f"| payload: Error at offset {len(REMOTE)}, skipping. ")
+    golden = GOLDEN / "kafka-4.3.1" / "tiered" / "log" / "__remote_log_metadata-0"
+    assert (
+        sum("payload: RemoteLogSegmentMetadata" in line for line in contents(golden, "--remote-log-metadata-decoder"))
+        == 8
+    )
+
+
+@pytest.mark.parametrize("package", ["", "org.apache.kafka.tools.api.", "kafka.serializer."])
+def test_decoder_classes_print_numbers_and_text(tmp_path: Path, package: str) -> None:
+    number, long = (-5).to_bytes(4, "big", signed=True), (2**40).to_bytes(8, "big")
+    path = segment(tmp_path, (number, long), (None, long), (long, None), (b"abc", b""))
+    classes = f"--key-decoder-class={package}IntegerDecoder", f"--value-decoder-class={package}LongDecoder"
+    assert contents(path, *classes) == [
+        f"| key: -5 payload: {2**40}",
+        f"| payload: {2**40}",
+        "| key: 256",
+        "| key: Error at offset 3, skipping. IntegerDecoder needs 4 bytes, but there are 3"
+        " payload: Error at offset 3, skipping. LongDecoder needs 8 bytes, but there are 0",
+    ]
+    text = segment(tmp_path, (b"k", "é".encode()))
+    assert contents(text, "--key-decoder-class", f"--value-decoder-class={package}StringDecoder") == [
+        "| key: k payload: é"
+    ]
+    assert contents(text, f"--value-decoder-class={package}DefaultDecoder") == ["| key: k payload: é"]
+
+
+def test_wrong_decoder_classes_are_usage_errors(tmp_path: Path) -> None:
+    path = segment(tmp_path, (b"k", b"v"))
+    done = kafkafmt("dump", path, "--key-decoder-class=com.example.Mine")
+    assert done.returncode == 2
+    assert "is not one of StringDecoder, DefaultDecoder, IntegerDecoder, LongDecoder" in done.stderr
+    done = kafkafmt("dump", path, "--key-decoder-class=LongDecoder", "--offsets-decoder")
+    assert done.returncode == 2
+
+
+def test_paths_are_dumped_without_the_option_files(tmp_path: Path) -> None:
+    path = segment(tmp_path, (b"k", b"v"))
+    expected = kafkafmt("dump", "--files", path, "--print-data-log").stdout
+    assert "key: k payload: v" in expected
+    assert kafkafmt("dump", path, "--print-data-log", "--max-message-size", "5").stdout == expected
+    assert kafkafmt("dump", tmp_path, "--print-data-log").stdout == expected
+    assert kafkafmt("dump", path, "--files", path, "--print-data-log").stdout == 2 * expected
+    done = kafkafmt("dump")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "specify at least one file, as PATH or with --files" in done.stderr
 
 
 def items(*arguments: Any) -> list[dict[str, Any]]:

@@ -55,7 +55,7 @@ def _arguments(chance: Random) -> list[str]:
         "salvage": [["--stop-at-first"], ["--abort-open-transactions"]],
         "rewrite": [["--compact"], ["--codec", "gzip"], ["--on-error", "skip"], ["--before", "1700000000003"], ["--drop-key", "k"]],
         "dump": [["--print-data-log"], ["--deep-iteration"], ["--max-bytes", "100"], ["--index-sanity-check"], ["--verify-index-only"],
-                 ["--offsets-decoder"], ["--transaction-log-decoder"], ["--cluster-metadata-decoder"], ["--skip-record-metadata"]],
+                 ["--offsets-decoder"], ["--remote-log-metadata-decoder"], ["--transaction-log-decoder"], ["--cluster-metadata-decoder"], ["--skip-record-metadata"]],
     }[name]  # fmt: skip
     made = [name, "--files", "FILES"] if name == "dump" else [name, "PATH"]
     if name == "seek":
