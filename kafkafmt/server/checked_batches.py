@@ -40,15 +40,15 @@ class Span(NamedTuple):
     position, size : int
         Position of the first byte in the segment, and number of bytes. The bytes are complete
         batches.
-    legacy : bool
-        Whether the batches may have record format 0 or 1.
+    converted : bool
+        Whether a batch may have to be converted before it is sent (see `CheckedBatches`).
     """
 
     path: Location
     inode: int
     position: int
     size: int
-    legacy: bool
+    converted: bool
 
 
 class CheckedBatches:
@@ -62,8 +62,9 @@ class CheckedBatches:
     path, inode : Path or UrlPath, and int
         The segment, and its inode when the batches were checked. The inode is 0 if the segment is
         not local.
-    legacy : bool
-        Whether a batch may have record format 0 or 1.
+    converted : bool
+        Whether a batch may have to be converted before it is sent, because it has record format 0 or 1, or
+        because Kafka's Java code does not read it to its end.
     transactional : bool
         Whether a batch belongs to a transaction or is a control batch.
     lasts : array of int64
@@ -80,21 +81,23 @@ class CheckedBatches:
         "_positions",
         "_producers",
         "_sizes",
+        "converted",
         "end",
         "inode",
         "lasts",
-        "legacy",
         "path",
         "start",
         "transactional",
     )
 
-    def __init__(self, path: Location, inode: int, start: int, end: int, position: int, table: BatchTable) -> None:
+    def __init__(
+        self, path: Location, inode: int, start: int, end: int, position: int, table: BatchTable, odd: bool = False
+    ) -> None:
         self.path: Location = path
         self.inode: int = inode
         self.start: int = start
         self.end: int = end
-        self.legacy: bool = bool(len(table)) and int(table["magic"].min()) < MAGIC_V2
+        self.converted: bool = odd or (bool(len(table)) and int(table["magic"].min()) < MAGIC_V2)
         self._positions: IntArray = table["position"] + position
         self._position = int(self._positions[0]) if len(table) else 0
         self._sizes: IntArray = table["size"].astype(np.int64)
@@ -159,7 +162,7 @@ class CheckedBatches:
         following = lasts[stop - 1] + 1 if full else self.end
         if self._adjacent and not omitted:
             size = ends[stop - 1] - before
-            return [Span(self.path, self.inode, self._position + before, size, self.legacy)], size, following, full
+            return [Span(self.path, self.inode, self._position + before, size, self.converted)], size, following, full
         kept = self._kept(first, stop, omitted)
         return self._spans(kept), int(self._sizes[kept].sum()), following, full
 
@@ -195,7 +198,7 @@ class CheckedBatches:
                 self.inode,
                 int(starts[i]),
                 int(starts[j - 1] + sizes[j - 1] - starts[i]),
-                self.legacy,
+                self.converted,
             )
             for i, j in zip(begins, ends, strict=True)
         ]

@@ -213,7 +213,7 @@ class FetchApi:
                         return None
             answer.spans, answer.size, answer.next_offset = fetched.spans, fetched.size, fetched.next_offset
             magic = MAGIC_V2 if version >= MAGIC_V2_VERSION else MAGIC_V1 if version >= MAGIC_V1_VERSION else MAGIC_V0
-            converting = magic < MAGIC_V2 or fetched.legacy
+            converting = magic < MAGIC_V2 or fetched.converted
             if converting and fetched.size > CONVERTED_BYTES:
                 fetched = served.fetch(offset, fetched.next_offset, CONVERTED_BYTES, True, known_only, omitted)
                 if fetched is None:

@@ -14,6 +14,7 @@ from ..log.reading.index_ranges import Border, Stretch, whole_segment
 from ..log.reading.partition_dir import SegmentFile
 from ..log.reading.read_limits import ReadLimits
 from ..paths import UrlPath
+from ..records.odd_ends import not_read_by_java
 from ..text import quantity
 from ..types import BatchTable, Buffer, last_offsets
 from .checked_batches import BatchLists, CheckedBatches
@@ -322,7 +323,8 @@ class GrowingPartition:
             self._transactions = None
         start, end = self._tail.end, int(last_offsets(table[-1:])[0]) + 1
         if self._settings.isolation != READ_COMMITTED:
-            made = CheckedBatches(segment.path, inode_of(segment.path), start, end, position, table)
+            odd = len(not_read_by_java(buffer, table, self._settings.max_batch_bytes)) > 0
+            made = CheckedBatches(segment.path, inode_of(segment.path), start, end, position, table, odd)
             self._resources.batches.add(made, self._lists)
 
     def _list_changed(self) -> None:

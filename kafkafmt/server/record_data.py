@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from .._backend import core
-from ..constants import BATCH_HEADER_SIZE, ENTRY_OVERHEAD, MAGIC_V2, NO_PRODUCER_ID, NO_TIMESTAMP
+from ..constants import BATCH_HEADER_SIZE, CODEC_MASK, ENTRY_OVERHEAD, MAGIC_V2, NO_PRODUCER_ID, NO_TIMESTAMP
 from ..errors import InvalidError, KafkaFormatError
-from ..records import convert, iter_batches
+from ..records import convert, iter_batches, iter_tables, recompress
+from ..records.odd_ends import not_read_by_java
 from .checked_batches import Span
 from .resources import Resources
 
@@ -22,8 +25,8 @@ def in_format(
 ) -> bytes:
     """Read batches, and convert them to the record format `magic`.
 
-    Batches in the target format are not changed. A compressed message is converted to one batch
-    with the same codec.
+    Batches in the target format are changed only if Kafka's Java code does not read them to their end. Such a
+    batch is rebuilt. A compressed message is converted to one batch with the same codec.
 
     Parameters
     ----------
@@ -51,7 +54,7 @@ def in_format(
     for span in spans:
         data = read_span(resources, span)
         try:
-            parts.append(bytes(convert(data, magic, max_batch_bytes=max_batch_bytes).records))
+            parts.append(_converted(data, magic, max_batch_bytes))
         except InvalidError:
             raise
         except KafkaFormatError:
@@ -66,9 +69,24 @@ def _each_in_format(data: bytes, span: Span, magic: int, max_batch_bytes: int, o
     for batch in iter_batches(data):
         try:
             part = data[batch.position : batch.position + batch.size]
-            yield bytes(convert(part, magic, max_batch_bytes=max_batch_bytes).records)
+            yield _converted(part, magic, max_batch_bytes)
         except KafkaFormatError as error:
             on_damage(span, span.position + batch.position, error)
+
+
+def _converted(data: bytes, magic: int, max_batch_bytes: int) -> bytes:
+    """Convert batches to the record format `magic`, and rebuild those that Kafka's Java code does not read."""
+    records = bytes(convert(data, magic, max_batch_bytes=max_batch_bytes).records)
+    parts, end = [], 0
+    for table in iter_tables(records, check_crc=False):
+        for odd in sorted(not_read_by_java(records, table, max_batch_bytes)):
+            row = table[np.searchsorted(table["position"], odd.position)]
+            stop = odd.position + int(row["size"])
+            codec = int(row["attributes"]) & CODEC_MASK
+            rebuilt = recompress(records[odd.position : stop], codec, max_batch_bytes=max_batch_bytes).records
+            parts += [records[end : odd.position], bytes(rebuilt)]
+            end = stop
+    return b"".join([*parts, records[end:]]) if parts else records
 
 
 def read_span(resources: Resources, span: Span) -> bytes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..constants import NO_END, READ_COMMITTED
+from ..constants import CODEC_MASK, CODEC_NONE, NO_END, READ_COMMITTED
 from ..errors import KafkaFormatError
 from ..log import PartitionDir, PartitionLog
 from ..log.format.leader_epochs import Epochs
@@ -17,7 +17,9 @@ from ..log.reading.lookups import Place, find_batch_start, find_max_timestamp, f
 from ..log.reading.models import DamagedLogError
 from ..log.reading.part import Part
 from ..log.reading.record_selection import OffsetBound
-from ..types import BATCH_DTYPE, last_offsets
+from ..paths import Location
+from ..records.odd_ends import not_read_by_java
+from ..types import BATCH_DTYPE, BatchTable, last_offsets
 from .checked_batches import CheckedBatches, Omitted, Span
 from .growing_partition import MOST_REPORTED, GrowingPartition
 from .open_files import inode_of
@@ -26,6 +28,8 @@ from .resources import Reader, Resources
 from .settings import ServerSettings
 from .transaction_state import Aborted, TransactionState
 
+READ_BYTES = 1 << 20
+"""Number of bytes of compressed batches that are read at a time to look for odd ends."""
 _NOTHING = np.empty(0, BATCH_DTYPE)
 READ_AHEAD = 2 << 20
 """Largest number of checked bytes after a response at which further batches are checked in advance.
@@ -51,8 +55,8 @@ class Fetched(NamedTuple):
         Whether the next batch is damaged, so that the server must return an error.
     transactional : bool
         Whether one of the batches may belong to a transaction or may be a control batch.
-    legacy : bool
-        Whether one of the batches may have record format 0 or 1.
+    converted : bool
+        Whether one of the batches may have to be converted before it is sent (see `CheckedBatches`).
     """
 
     spans: list[Span]
@@ -60,7 +64,7 @@ class Fetched(NamedTuple):
     next_offset: int
     damaged: bool = False
     transactional: bool = False
-    legacy: bool = False
+    converted: bool = False
 
 
 def _epochs_below(epochs: Epochs, end: int) -> Epochs:
@@ -239,7 +243,7 @@ class ServedPartition(GrowingPartition):
         self, offset: int, end: int, max_bytes: int, at_least_one: bool, known_only: bool, omitted: Omitted
     ) -> Fetched | None:
         spans: list[Span] = []
-        size, at, transactional, legacy = 0, offset, False, False
+        size, at, transactional, converted = 0, offset, False, False
         while at < end:
             batches = self._lists.find(at)
             if batches is None:
@@ -251,7 +255,7 @@ class ServedPartition(GrowingPartition):
                     batches = self._read(at, end)
                 except DamagedLogError as error:
                     self._report(error.damage)
-                    return Fetched(spans, size, at, not spans, transactional, legacy)
+                    return Fetched(spans, size, at, not spans, transactional, converted)
             self._resources.batches.used(batches)
             found, got, following, full = batches.select(at, end, max_bytes - size, at_least_one and not spans, omitted)
             if not spans:
@@ -260,16 +264,16 @@ class ServedPartition(GrowingPartition):
             for span in found:
                 last = spans[-1]
                 if last[:2] == span[:2] and last.position + last.size == span.position:
-                    spans[-1] = last._replace(size=last.size + span.size, legacy=last.legacy or span.legacy)
+                    spans[-1] = last._replace(size=last.size + span.size, converted=last.converted or span.converted)
                 else:
                     spans.append(span)
             if got:
                 transactional = transactional or batches.transactional
-                legacy = legacy or batches.legacy
+                converted = converted or batches.converted
             size, at = size + got, following
             if full or size >= max_bytes:
                 break
-        return Fetched(spans, size, at, False, transactional, legacy)
+        return Fetched(spans, size, at, False, transactional, converted)
 
     def to_read_ahead(self, offset: int, next_offset: int) -> int | None:
         """Return the offset at which reading ahead starts. Return None if nothing should be read ahead.
@@ -386,9 +390,33 @@ class ServedPartition(GrowingPartition):
             if self._settings.isolation == READ_COMMITTED:
                 following = min(following, max(end, offset + 1))
                 table = self._state().committed(table[table["base_offset"] < end])
-        made = CheckedBatches(path, inode, offset, following, position, table)
+        odd = self._has_odd_batches(path, inode, position, table)
+        made = CheckedBatches(path, inode, offset, following, position, table, odd)
         self._resources.batches.add(made, self._lists)
         return made
+
+    def _has_odd_batches(self, path: Location, inode: int, position: int, table: BatchTable) -> bool:
+        """Return whether Kafka's Java code does not read one of the batches to its end."""
+        rows = table.compress((table["attributes"] & CODEC_MASK) != CODEC_NONE)
+        files, start = self._resources.files, 0
+        ends = rows["position"] + rows["size"]
+        while start < len(rows):
+            first = int(rows["position"][start])
+            stop = max(int(np.searchsorted(ends, first + READ_BYTES, "right")), start + 1)
+            part = rows[start:stop].copy()
+            file = files.acquire(path, inode)
+            try:
+                data = file.read(position + first, int(ends[stop - 1]) - first)
+            finally:
+                files.release(file)
+            if len(data) < int(ends[stop - 1]) - first:
+                return False  # the file has changed
+            part["position"] -= first
+            part["payload_position"] -= first
+            if not_read_by_java(data, part, self._settings.max_batch_bytes):
+                return True
+            start = stop
+        return False
 
     def _parts(self, offset: int) -> Generator[Part, None, None]:
         skip = self._settings.on_error == "skip"
