@@ -680,7 +680,8 @@ def combine_batches(
         - the first and the last offset
         - number of batches
         - number of data records, or -1 if the extent contains a wrapper message
-        - 1 if the counts of all batches add up to the number of offsets, otherwise 0
+        - 1 if the counts of all batches add up to the number of offsets, otherwise 0. A count that
+          exceeds the number of offsets of its batch counts as this number
         - number of preceding extents, plus number of items of `cut_before` that are less than or equal
           to the index of the first row
     before : int64 array of m items

@@ -9,6 +9,11 @@ cdef inline int64_t last_offset_of(const Batch* row) noexcept nogil:
     return INT64_MAX if row.base_offset > INT64_MAX - delta else row.base_offset + delta
 
 
+cdef inline int64_t offsets_with_records(const Batch* row) noexcept nogil:
+    """Return the number of records, but at most the number of offsets. Some producers wrote more records than offsets."""
+    return min(<int64_t>row.count, <int64_t>max(row.last_offset_delta, 0) + 1)
+
+
 def summarize_batches(rows):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(rows), i
@@ -27,7 +32,7 @@ def summarize_batches(rows):
         adjacent = adjacent and (i == 0 or row.position == end)
         end = row.position + row.size
         dense = dense and (i == 0 or (previous < INT64_MAX and row.base_offset == previous + 1))
-        counted += row.count
+        counted += offsets_with_records(row)
         offsets += <int64_t>max(row.last_offset_delta, 0) + 1
         previous = last
         lowest_epoch = min(lowest_epoch, row.leader_epoch)
@@ -107,7 +112,7 @@ def combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, runs, before):
             out[2 * n + m] = row.position + row.size
             out[4 * n + m] = last
             out[5 * n + m] += 1
-            total += <uint64_t><int64_t>row.count
+            total += <uint64_t>offsets_with_records(row)
             unknown = unknown or (row.count < 0 and row.magic < MAGIC_V2)
             if unknown:
                 out[6 * n + m] = -1

@@ -43,13 +43,20 @@ def summarize_batches(rows: BatchTable) -> BatchSummary:
         highest_epoch=int(epochs.max(initial=np.iinfo(np.int32).min)),
         offsets=len(rows) + int(np.maximum(rows["last_offset_delta"], 0).sum(dtype=np.int64)),
         increasing=bool((lasts[:-1] < firsts[1:]).all()),
-        dense=adjacent and int(rows["count"].sum(dtype=np.int64)) == span,
+        dense=adjacent and int(offsets_with_records(rows).sum()) == span,
         first=int(firsts[0]) if len(rows) else 0,
         last=int(lasts[-1]) if len(rows) else -1,
         start=int(rows["position"][0]) if len(rows) else 0,
         end=int(rows["position"][-1]) + int(rows["size"][-1]) if len(rows) else 0,
         adjacent=bool((rows["position"][1:] == (rows["position"] + rows["size"])[:-1]).all()),
     )
+
+
+def offsets_with_records(rows: BatchTable) -> IntArray:
+    """Return the number of records of each batch, but at most its number of offsets."""
+    offsets = np.maximum(rows["last_offset_delta"], 0).astype(np.int64) + 1
+    counts: IntArray = np.minimum(rows["count"], offsets)
+    return counts
 
 
 def combine_batches(
@@ -78,7 +85,7 @@ def combine_batches(
     data = np.where((rows["attributes"] & CONTROL_BIT) != 0, 0, counts)
     unknown = np.logical_or.reduceat((rows["count"] < 0) & (rows["magic"] < MAGIC_V2), starts)
     records = np.where(unknown, -1, np.add.reduceat(data, starts, dtype=np.int64))
-    dense = np.add.reduceat(rows["count"], starts, dtype=np.int64) == last[ends] - firsts[starts] + 1
+    dense = np.add.reduceat(offsets_with_records(rows), starts) == last[ends] - firsts[starts] + 1
     columns = (
         starts,
         rows["position"][starts],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from math import inf
 from typing import Any
 
@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._backend import core
-from ...constants import MAGIC_V2
+from ...constants import MAGIC_V2, MIN_OFFSET
 from ...records import RecordReader
 from ...records.batch_errors import BatchErrors
-from ...types import BatchTable, IntArray, last_offsets
+from ...types import BatchTable, Buffer, IntArray, last_offset, last_offsets
 from ..reading.damage_callbacks import BatchDamage
 from ..reading.models import Damage
+from ..reading.part import Part
 from ..reading.partition import PartitionLog
 from .diff_report import BYTES, DAMAGED, LEADER_EPOCH, MISSING, RECORDS, Span
 
@@ -330,16 +331,16 @@ class _Comparison:
         sides = [_records_in(log, firsts, lasts, found) for log, found in zip(self._logs, damage, strict=True)]
         a, b = (next(side, None) for side in sides)
         while a is not None or b is not None:
-            if b is None or (a is not None and a.offset < b.offset):
+            if b is None or (a is not None and a[0] < b[0]):
                 assert a is not None
-                yield MISSING, a.offset, 0
+                yield MISSING, a[0], 0
                 a = next(sides[0], None)
-            elif a is None or b.offset < a.offset:
-                yield MISSING, b.offset, 1
+            elif a is None or b[0] < a[0]:
+                yield MISSING, b[0], 1
                 b = next(sides[1], None)
             else:
                 if a != b:
-                    yield RECORDS, a.offset, -1
+                    yield RECORDS, a[0], -1
                 a, b = (next(side, None) for side in sides)
         for side, collected in enumerate(damage):
             add = self._spans.damage_of(side)
@@ -349,24 +350,53 @@ class _Comparison:
 
 def _records_in(
     log: PartitionLog, firsts: list[int], lasts: list[int], damage: BatchDamage
-) -> Iterator[core.Record[Any]]:
-    """Yield the records in some offset ranges. Only the batches that overlap these ranges are decoded."""
+) -> Iterator[tuple[int, core.Record[Any]]]:
+    """Yield the records in some offset ranges, with their offsets. Only the batches that overlap these ranges are decoded.
+
+    The yielded offsets increase. If an odd batch has other record offsets, the nearest offset of the batch is yielded.
+    """
     low, high, i = firsts[0], lasts[-1] + 1, 0
     starts, ends = np.array(firsts, np.int64), np.array(lasts, np.int64)
     reader = RecordReader(capacity=1024, first_offset=low, end_offset=high, max_batch_bytes=log.max_batch_bytes)
     for part in log.parts(low, high, damage, grouped=True):
-        table, errors = part.table, BatchErrors()
+        table = part.table
         first, last = _offset_ranges(table, low - 1)
         at = np.minimum(np.searchsorted(ends, first), len(ends) - 1)
         chosen = (ends[at] >= first) & (starts[at] <= last)
-        for source, columns in reader.read(part.buffer, table.compress(chosen), errors):
+        for offset, record in _in_order(reader, part, table.compress(chosen), damage):
+            while lasts[i] < offset:
+                i += 1
+            if firsts[i] <= offset:
+                yield offset, record
+
+
+def _in_order(
+    reader: RecordReader, part: Part, table: BatchTable, damage: BatchDamage
+) -> Iterator[tuple[int, core.Record[Any]]]:
+    """Yield the records of batches, each with the offset at which it is compared."""
+    done, errors = 0, BatchErrors()
+    reader.columns.take_unusual()
+    for source, columns in reader.read(part.buffer, table, errors):
+        if columns.odd_offsets:
+            break
+        done += columns.rows
+        yield from ((record.offset, record) for record in core.make_records(source, columns))
+    if reader.columns.odd_offsets:  # read the batches again one by one, because the headers limit the offsets
+        errors = BatchErrors()
+        yield from islice(_within_headers(reader, part.buffer, table, errors), done, None)
+    if errors:
+        damage.add(part.damage_of(errors))
+
+
+def _within_headers(
+    reader: RecordReader, buffer: Buffer, table: BatchTable, errors: BatchErrors
+) -> Iterator[tuple[int, core.Record[Any]]]:
+    for i in range(len(table)):
+        reached = int(table["base_offset"][i]) if table["count"][i] >= 0 else MIN_OFFSET
+        for source, columns in reader.read(buffer, table[i : i + 1], errors):
             for record in core.make_records(source, columns):
-                while lasts[i] < record.offset:
-                    i += 1
-                if firsts[i] <= record.offset:
-                    yield record
-        if errors:
-            damage.add(part.damage_of(errors))
+                reached = max(reached, min(record.offset, last_offset(table[i])))
+                yield reached, record
 
 
 def _offset_ranges(table: BatchTable, before: int) -> tuple[IntArray, IntArray]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..._backend import core
 from ...constants import (
@@ -28,18 +29,21 @@ from ...constants import (
     CRC_START,
     DELETE_HORIZON_BIT,
     ENTRY_OVERHEAD,
+    LAST_OFFSET_DELTA_AT,
     LENGTH_AT,
     LOG_APPEND_TIME_BIT,
     MAGIC_V0,
     MAGIC_V2,
+    MAX_TIMESTAMP_AT,
 )
 from ...errors import InvalidError
 from ...records import BatchBuilder, RecordReader, recompress
 from ...records.columns import decoded, taken_rows
 from ...records.rebuilt_header import with_header_of
-from ...types import BatchTable, IntArray, byte_view, last_offset
+from ...types import BatchTable, byte_view, last_offset
 
-_INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
+BoolArray = npt.NDArray[np.bool_]
+_INT16, _INT32, _INT64, _UINT32 = map(struct.Struct, (">h", ">i", ">q", ">I"))
 
 
 def empty_batch(batch: memoryview) -> bytes:
@@ -82,8 +86,8 @@ class BatchFilter:
             return own, None
         return self.codec, self.level
 
-    def without(self, buffer: Any, table: BatchTable, dropped: IntArray, last: int | None = None) -> bytes:
-        """Remove the records at the offsets `dropped` from a batch, and return the rebuilt batch.
+    def without(self, buffer: Any, table: BatchTable, dropped: BoolArray, last: int | None = None) -> bytes:
+        """Remove some records from a batch, and return the rebuilt batch.
 
         Parameters
         ----------
@@ -91,8 +95,8 @@ class BatchFilter:
             The buffer to which the positions in `table` refer.
         table : BatchTable
             A table with one row, for the batch. At least one record of the batch must be kept.
-        dropped : array of int64
-            Offsets in ascending order.
+        dropped : array of bool
+            For each record of the batch, whether to remove it.
         last : int, optional
             New last offset of a v2 batch. By default, the last offset does not change.
         """
@@ -106,15 +110,13 @@ class BatchFilter:
                 given["delete_horizon"] = int(row["base_timestamp"])
         elif attributes & LOG_APPEND_TIME_BIT and magic > MAGIC_V0:
             given["log_append_time"] = int(row["max_timestamp"])
-        builder = BatchBuilder(**given)
+        builder, done = BatchBuilder(**given), 0
         for source, columns in self._reader.read(buffer, table):
+            if columns.take_unusual() and magic == MAGIC_V2:
+                return self._cut(buffer, row, ~dropped, last_offset(row) if last is None else last)
             records = decoded(source, columns)
-            assert records.offsets is not None
-            offsets = records.offsets[: records.rows]
-            at = np.searchsorted(dropped, offsets)
-            keep = at == len(dropped)
-            keep[~keep] = dropped[at[~keep]] != offsets[~keep]
-            kept = taken_rows(records, np.flatnonzero(keep))
+            kept = taken_rows(records, np.flatnonzero(~dropped[done : done + records.rows]))
+            done += records.rows
             if magic == MAGIC_V0:
                 kept = kept._replace(timestamps=None)
             if builder.append_columns(kept) < kept.rows:
@@ -124,6 +126,40 @@ class BatchFilter:
         start = int(row["position"])
         built = builder.finish(last_offset(row) if last is None else last)
         return with_header_of(byte_view(buffer)[start:], built)
+
+    def _cut(self, buffer: Any, row: np.void, keep: BoolArray, last: int) -> bytes:
+        """Return a v2 batch with some of its records, byte for byte. A builder refuses odd offsets, which are kept here."""
+        from ...codecs import Arena, Decompressor
+        from ...compressor import Compressor
+
+        start, stop = int(row["position"]), int(row["position"] + row["size"])
+        own = int(row["attributes"]) & CODEC_MASK
+        codec, level = self._codec_of(MAGIC_V2, own)
+        records = byte_view(buffer)[start + BATCH_HEADER_SIZE : stop]
+        if own != CODEC_NONE:
+            arena = Arena()
+            Decompressor(self.max_batch_bytes).decompress(own, records, arena)
+            records = arena.view[: arena.filled]
+        kept, position, latest = bytearray(), 0, -(2**63)
+        for keeps in keep.tolist():
+            length, body = core.read_varint(records, position)
+            if keeps:
+                kept += records[position : body + length]
+                latest = max(latest, core.read_varlong(records, body + 1)[0])
+            position = body + length
+        if not row["attributes"] & LOG_APPEND_TIME_BIT:
+            latest = (int(row["base_timestamp"]) + latest + 2**63) % 2**64 - 2**63
+        else:
+            latest = int(row["max_timestamp"])
+        payload = bytes(kept) if codec == CODEC_NONE else Compressor(codec, level).compress(kept)
+        data = bytearray(byte_view(buffer)[start : start + BATCH_HEADER_SIZE]) + payload
+        _INT32.pack_into(data, LENGTH_AT, len(data) - ENTRY_OVERHEAD)
+        _INT16.pack_into(data, ATTRIBUTES_AT, int(row["attributes"]) & ~CODEC_MASK | codec)
+        _INT32.pack_into(data, LAST_OFFSET_DELTA_AT, last - int(row["base_offset"]))
+        _INT64.pack_into(data, MAX_TIMESTAMP_AT, latest)
+        _INT32.pack_into(data, COUNT_AT, int(np.count_nonzero(keep)))
+        _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
+        return bytes(data)
 
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
         """Recompress batches with the new codec. Yield the original batch headers and the new bytes.

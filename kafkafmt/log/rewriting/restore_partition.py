@@ -193,7 +193,7 @@ class _RestoredCopy(ChangedCopy):
         if row["magic"][0] == MAGIC_V2 and row["base_offset"][0] >= self.end:
             return
         dropped = [
-            columns.offset[: columns.rows][columns.offset[: columns.rows] >= self.end]
+            columns.offset[: columns.rows] >= self.end
             for _, columns in RecordReader(("offset",), max_batch_bytes=self.log.max_batch_bytes).read(buffer, row)
             if columns.offset is not None
         ]

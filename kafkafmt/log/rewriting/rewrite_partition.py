@@ -34,7 +34,7 @@ from ..reading.parts import RunColumns
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import MAX_SEGMENT_BYTES
 from .changed_copy import ChangedCopy
-from .filtered_batch import BatchFilter, empty_batch
+from .filtered_batch import BatchFilter, BoolArray, empty_batch
 from .latest_offsets import LatestOffsets
 from .record_rules import RecordRules
 from .source_tables import tables_of
@@ -43,6 +43,7 @@ from .transaction_tracker import LastBatches, TransactionTracker
 Kept = list[tuple[SegmentFile, IntArray]]
 """The segments to copy, with the start and end positions of their valid batches."""
 NO_OFFSETS: IntArray = np.zeros(0, np.int64)
+NO_RECORDS: BoolArray = np.zeros(0, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,7 @@ class _RewrittenCopy(ChangedCopy):
         dropped, kept_records, lost_records = self._dropped(buffer, table, lasts)
         self.records_in += int(kept_records.sum() + lost_records.sum())
         self.records_out += int(kept_records.sum())
+        ends = np.cumsum(kept_records + lost_records)
         removed = (lost_records > 0) & (kept_records == 0)
         if self._tracker is not None:
             empty = (table["count"] == 0) & ((table["attributes"] & CONTROL_BIT) == 0)
@@ -279,9 +281,7 @@ class _RewrittenCopy(ChangedCopy):
             else:
                 if row["magic"][0] < MAGIC_V2:  # the offset of a wrapper message is the offset of its last record
                     self._has_gaps = True
-                own = dropped[
-                    np.searchsorted(dropped, self._first(table, lasts, i)) : np.searchsorted(dropped, last, "right")
-                ]
+                own = dropped[ends[i] - kept_records[i] - lost_records[i] : ends[i]]
                 yield first, last, self._filter.without(buffer, row, own)
 
     def _unchanged(self, buffer: Any, rows: BatchTable) -> Iterator[tuple[int, int, Any]]:
@@ -304,47 +304,40 @@ class _RewrittenCopy(ChangedCopy):
             return int(rows["base_offset"][0])
         return max(self._last_kept + 1, last_offset(rows[0]) - MAX_RELATIVE_OFFSET)
 
-    @staticmethod
-    def _first(table: BatchTable, lasts: IntArray, i: int) -> int:
-        """Return the lowest offset that batch `i` can contain.
-
-        The header of a message in format 0 or 1 does not contain its lowest offset. For such a
-        message, return the offset after the previous batch.
-        """
-        if table["magic"][i] == MAGIC_V2:
-            return int(table["base_offset"][i])
-        return int(lasts[i - 1]) + 1 if i else 0
-
     def _emptied(self, buffer: Any, row: BatchTable) -> Any:
         start, end = int(row["position"][0]), int(row["position"][0] + row["size"][0])
         batch = memoryview(buffer)[start:end]
         return batch if row["attributes"][0] & CONTROL_BIT or row["count"][0] == 0 else empty_batch(batch)
 
-    def _dropped(self, buffer: Any, table: BatchTable, lasts: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    def _dropped(self, buffer: Any, table: BatchTable, lasts: IntArray) -> tuple[BoolArray, IntArray, IntArray]:
         """Decide which records to drop.
 
-        Return the offsets of the dropped records. Also return two arrays with an item for each
-        batch: the number of kept records and the number of dropped records.
+        Return a mask of the dropped records of all data batches. Also return two arrays with an item for
+        each batch: the number of kept records and the number of dropped records.
         """
         n = len(table)
         data = (table["attributes"] & CONTROL_BIT) == 0
         if not self.changes.rules and not self.changes.compact and (table["magic"] == MAGIC_V2).all():
-            return NO_OFFSETS, np.where(data, table["count"], 0).astype(np.int64), np.zeros(n, np.int64)
+            return NO_RECORDS, np.where(data, table["count"], 0).astype(np.int64), np.zeros(n, np.int64)
         aborted = self._tracker.aborted(table) if self._tracker is not None else np.zeros(n, bool)
-        offsets: list[IntArray] = []
+        masks: list[BoolArray] = []
+        # A record of a v2 batch can have any offset. The number of records in a wrapper message is unknown.
+        rows = np.repeat(np.arange(n), np.where(data, table["count"], 0)) if (table["count"] >= 0).all() else None
+        done = 0
         kept, lost = np.zeros(n, np.int64), np.zeros(n, np.int64)
         for source, columns in self._reader.read(buffer, table[data]):
             assert columns.offset is not None
             found = columns.offset[: columns.rows]
-            at = np.searchsorted(lasts, found)
+            at = np.searchsorted(lasts, found) if rows is None else rows[done : done + len(found)]
+            done += len(found)
             drop = self.changes.rules.dropped(source, columns)
             if self._tracker is not None:
                 drop |= self._superseded(columns, found) & (found < self.survey.clean_end)
                 drop |= aborted[at] & (found < self.survey.clean_end)
             kept += np.bincount(at[~drop], minlength=n)
             lost += np.bincount(at[drop], minlength=n)
-            offsets.append(found[drop])
-        return np.concatenate([NO_OFFSETS, *offsets]), kept, lost
+            masks.append(drop)
+        return np.concatenate([NO_RECORDS, *masks]), kept, lost
 
     def _superseded(self, columns: Any, offsets: IntArray) -> np.ndarray:
         """Return a mask of the records that compaction removes.

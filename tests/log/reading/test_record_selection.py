@@ -51,8 +51,8 @@ def test_selection_without_bounds_starts_at_the_log_start_offset(log: PartitionL
 
 
 def test_start_below_the_log_start_offset_is_raised(log: PartitionLog) -> None:
-    assert interval(log, start=12, end=20) == OffsetInterval(15, 20)
-    assert interval(log, start=12, end=20, below_log_start=True) == OffsetInterval(12, 20)
+    assert interval(log, start=12, end=20) == OffsetInterval(15, 20, selected=(12, 20))
+    assert interval(log, start=12, end=20, below_log_start=True) == OffsetInterval(12, 20, selected=(12, 20))
 
 
 def test_time_is_searched_from_the_log_start_offset(log: PartitionLog) -> None:
