@@ -6,6 +6,8 @@ from pathlib import Path
 
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record, simple_batch
 
+Expected = list[tuple[int, bytes]]
+"""Offset and value of each record, in the order in which they are stored."""
 NOW = 1_700_000_000_000
 DELTAS = {
     "one-based": ([1, 2, 3], 2),
@@ -32,14 +34,15 @@ def odd(kind: str, base: int, codec: int = 0, **fields: int) -> bytes:
     )
 
 
-def offsets(kind: str, base: int) -> list[tuple[int, bytes]]:
+def offsets(kind: str, base: int) -> Expected:
     """Return the offsets and values of the records in such a batch, in stored order."""
     return [(base + delta, b"%d/%d" % (base, i)) for i, delta in enumerate(DELTAS[kind][0])]
 
 
-def mixed_log(folder: Path, kind: str, codec: int = 0, batches: int = 12) -> list[tuple[int, bytes]]:
+def mixed_log(folder: Path, kind: str, codec: int = 0, batches: int = 12) -> Expected:
     """Write the log `folder`/t-0 with odd and normal batches in turn. Return the offset and the value of each record."""
-    path, parts, expected = folder / "t-0", [], []
+    path, parts = folder / "t-0", list[bytes]()
+    expected: Expected = []
     path.mkdir(parents=True)
     for base in range(100, 100 + 3 * batches, 3):
         if base % 2:
@@ -53,9 +56,10 @@ def mixed_log(folder: Path, kind: str, codec: int = 0, batches: int = 12) -> lis
     return expected
 
 
-def transactional_log(folder: Path, kind: str) -> list[tuple[int, bytes]]:
+def transactional_log(folder: Path, kind: str) -> Expected:
     """Write the log `folder`/t-0 with aborted and committed odd batches in turn. Return the committed records."""
-    path, parts, committed = folder / "t-0", [], []
+    path, parts = folder / "t-0", list[bytes]()
+    committed: Expected = []
     path.mkdir(parents=True)
     for base in range(100, 140, 4):
         keep = base % 8 == 0
