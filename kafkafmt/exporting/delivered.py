@@ -19,6 +19,7 @@ from ..log.reading.missing import check_retention, unavailable
 from ..log.reading.plan import SegmentPlan, plan_segment
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import Transactions
+from ..records.reader import ALL_OFFSETS
 from ..spark.hosts import host_name, with_host
 from ..spark.source.same_log import check_complete, has_less_data
 from ..spark.source.splits import Split
@@ -136,7 +137,8 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str
             count = 0 if extent.records is None else extent.records
             wanted = piece.interval
             inside = wanted.low <= extent.first_offset and extent.last_offset < wanted.high
-            whole = inside and not wanted.committed
+            # A record that the user did not select can be in a batch whose header is inside the selection.
+            whole = inside and not wanted.committed and wanted.selected == ALL_OFFSETS
             least += count if whole else 0
             most = MAX_OFFSET if extent.records is None else min(most + count, MAX_OFFSET)
     lost = [d.records for d in manifest.damaged]

@@ -103,6 +103,8 @@ def _one(
         fields = {"flags": chance.choice((0, 0, 0, LOG_APPEND_TIME))}
     count = chance.randint(1, 5)
     rows = [(i, i, chance.choice((None, b"k%d" % i)), b"%d:" % (offset + i) + value, ()) for i in range(count)]
+    if chance.random() < 0.05:  # Kafka accepts every offset delta
+        rows = [(chance.choice((0, 1, i, -i, 70_000)), *row[1:]) for i, row in enumerate(rows)]
     gap = chance.choice((0, 0, 0, 0, 3))
     codec = chance.choice((0, 0, 0, 1, 2, 3, 4))
     stamp = 1_700_000_000_000 + offset
