@@ -13,7 +13,7 @@ from odd_offsets import DELTAS, Expected, mixed_log, odd, offsets
 
 
 def exported(out: Path) -> Expected:
-    table = ds.dataset(out / "data", partitioning="hive").to_table()  # type: ignore[no-untyped-call]
+    table = ds.dataset(out / "data", partitioning="hive").to_table()
     return list(zip(table["offset"].to_pylist(), table["value"].to_pylist(), strict=True))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record, simple_batch
 
@@ -19,7 +20,7 @@ DELTAS = {
 """For each kind of odd batch, the offset deltas of its records, and its last offset delta."""
 
 
-def odd(kind: str, base: int, codec: int = 0, **fields: int) -> bytes:
+def odd(kind: str, base: int, codec: int = 0, **fields: Any) -> bytes:
     """Return a batch with odd record offsets at the base offset `base`."""
     deltas, last = DELTAS[kind]
     records = [record(d, i, b"k%d" % i, b"%d/%d" % (base, i)) for i, d in enumerate(deltas)]
@@ -63,7 +64,7 @@ def transactional_log(folder: Path, kind: str) -> Expected:
     path.mkdir(parents=True)
     for base in range(100, 140, 4):
         keep = base % 8 == 0
-        ends = {"producer_id": 7, "producer_epoch": 0}
+        ends: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
         parts.append(odd(kind, base, flags=TRANSACTIONAL, base_sequence=base - 100, **ends))
         parts.append(control_batch(COMMIT if keep else ABORT, base_offset=base + 3, **ends))
         committed += offsets(kind, base) if keep else []

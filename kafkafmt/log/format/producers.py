@@ -42,16 +42,16 @@ class Aborted(NamedTuple):
     """Last stable offset after the abort marker."""
 
 
-_MARKER_COLUMNS = ("offset", "timestamp", "key_position", "key_length", "value_position", "value_length")
+_MARKER_COLUMNS = ("timestamp", "key_position", "key_length", "value_position", "value_length")
 
 
 def marker_reader(max_batch_bytes: int) -> RecordReader:
     """Create a `RecordReader` for `read_markers`. The reader can be used for many calls."""
-    return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
+    return RecordReader(("timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
 def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dict[int, Marker]:
-    """Read the transaction markers in the control batches of a table. Return a dict that maps offsets to markers.
+    """Read the transaction markers in the control batches of a table. Return a dict that maps base offsets to markers.
 
     `buffer` contains the batches. Other batches and markers that cannot be read are omitted.
     """
@@ -60,14 +60,15 @@ def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dic
         return plain
     rows = table.compress((table["attributes"] & CONTROL_BIT) != 0)  # faster than table[mask]
     found: dict[int, Marker] = {}
-    for source, columns in reader.read(buffer, rows, lambda _, __: None):
-        data = byte_view(source)
-        fields = (getattr(columns, name)[: columns.rows].tolist() for name in _MARKER_COLUMNS)
-        for offset, timestamp, key, length, value, size in zip(*fields, strict=True):
+    for i, base_offset in enumerate(rows["base_offset"].tolist()):
+        for source, columns in reader.read(buffer, rows[i : i + 1], lambda _, __: None):
+            data = byte_view(source)
+            timestamp, key, length, value, size = (int(getattr(columns, name)[0]) for name in _MARKER_COLUMNS)
             if length >= 4:
                 kind = int.from_bytes(data[key + 2 : key + 4], "big")
                 epoch = int.from_bytes(data[value + 2 : value + 6], "big", signed=True) if size >= 6 else -1
-                found.setdefault(offset, Marker(kind, timestamp, epoch))
+                found.setdefault(base_offset, Marker(kind, timestamp, epoch))
+            break  # like Kafka, read only the first record
     return found
 
 

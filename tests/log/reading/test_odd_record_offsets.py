@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from building import GZIP, LZ4, NONE, ZSTD, simple_batch
+from building import (
+    ABORT,
+    COMMIT,
+    CONTROL,
+    GZIP,
+    LZ4,
+    NONE,
+    TRANSACTIONAL,
+    ZSTD,
+    batch,
+    record,
+    simple_batch,
+)
 from command import inside
 from odd_offsets import DELTAS, Expected, mixed_log, odd, offsets, transactional_log
 
@@ -71,7 +84,7 @@ def test_a_selection_filters_each_record_by_its_offset(
         for offset, value in mixed_log(tmp_path / "again", kind)
         if low <= offset < high and base_of(value) < high and lasts[base_of(value)] >= low
     ]
-    given = {name: n for name, n in zip(("start", "end"), bounds, strict=True) if n is not None}
+    given: dict[str, Any] = {name: n for name, n in zip(("start", "end"), bounds, strict=True) if n is not None}
     partition = kafkafmt.open(tmp_path / "t-0")["t", 0]
     data = next((tmp_path / "t-0").glob("*.log")).read_bytes()
     assert of(partition.records(**given)) == rows(partition.to_arrow(**given)) == expected
@@ -156,7 +169,7 @@ def test_commands_print_and_export_the_records(tmp_path: Path, kind: str) -> Non
     done = inside("cat", tmp_path / "log", "--format", "json", "--key-regex", "k1")
     assert printed(done.stdout) == [row for row in expected if base_of(row[1]) % 2 and row[1].endswith(b"/1")]
     assert inside("export", tmp_path / "log", "-O", tmp_path / "out").returncode == 0
-    exported = ds.dataset(tmp_path / "out" / "data", partitioning="hive").to_table()  # type: ignore[no-untyped-call]
+    exported = ds.dataset(tmp_path / "out" / "data", partitioning="hive").to_table()
     assert rows(exported) == expected
     stats = json.loads(inside("stats", tmp_path / "log", "--format", "json").stdout)
     assert stats["topics"][0]["records"] == len(expected)
@@ -171,6 +184,24 @@ def test_aborted_records_are_not_delivered_as_committed(package: ModuleType, tmp
     data = next((tmp_path / "t-0").glob("*.log")).read_bytes()
     aborted = [(7, base) for base in range(100, 140, 4) if base % 8]
     assert of(kafkafmt.read_records(data, aborted=aborted)) == committed
+
+
+@pytest.mark.parametrize("delta", [1, -1, 5])
+def test_marker_with_an_odd_offset_ends_its_transaction(package: ModuleType, tmp_path: Path, delta: int) -> None:
+    """A broker reads the kind of a marker from the first record of its batch, and the offset from the header."""
+    fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    path.parent.mkdir()
+    parts = []
+    for base, end in ((0, ABORT), (4, COMMIT)):
+        marker = record(delta, 0, struct.pack(">hh", 0, end), struct.pack(">hi", 0, 0))
+        parts.append(odd("zeros", base, flags=TRANSACTIONAL, base_sequence=base, **fields))
+        parts.append(
+            batch([marker], base_offset=base + 3, flags=TRANSACTIONAL | CONTROL, last_offset_delta=0, **fields)
+        )
+    path.write_bytes(b"".join(parts))
+    partition = kafkafmt.open(tmp_path)["t", 0]
+    assert of(partition.records(isolation="read_committed")) == offsets("zeros", 4)
 
 
 def test_lookups_use_the_offsets_in_headers(package: ModuleType, tmp_path: Path) -> None:
