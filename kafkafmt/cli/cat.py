@@ -131,6 +131,11 @@ class CatCommand(click.Command):
     help='How to handle damaged data. "fail" prints the records before the damage and stops. "skip" omits and reports '
     "the damage, and continues. In both cases, the exit code is 1.",
 )
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="With --on-error skip, also print the first records of a batch if its later records are damaged.",
+)
 @click.option("--control", is_flag=True, help="Include control records, such as transaction markers.")
 @bytes_option
 @replicas_option
@@ -163,6 +168,7 @@ def cat(
     follow: bool,
     isolation: str,
     on_error: str,
+    partial: bool,
     control: bool,
     encoding: str,
     replicas: str | None,
@@ -190,8 +196,12 @@ def cat(
     """
     if follow and offsets.end is not None:
         raise click.UsageError("--follow cannot be used with an end offset; -o must have the form FROM:")
+    if partial and on_error == "fail":
+        raise click.UsageError("--partial requires --on-error skip")
     found = find(paths, replicas)
-    selection = Selection(*offsets, isolation=isolation, control=control, below_log_start=below_log_start)
+    selection = Selection(
+        *offsets, isolation=isolation, control=control, below_log_start=below_log_start, partial=partial
+    )
     limits = ReadLimits(max_batch_bytes)
     choice = choose_range(found, topics, numbers, internal, group, selection)
     if choice.damaged and on_error == "fail":

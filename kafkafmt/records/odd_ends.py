@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,10 @@ from ..constants import (
     CODEC_SNAPPY,
     CODEC_ZSTD,
     MAGIC_V0,
+    MAGIC_V2,
     MAX_OFFSET,
 )
-from ..errors import TooLargeError
+from ..errors import KafkaFormatError, TooLargeError
 from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, RecordColumns, byte_view
 from ..zstd_frames import header_size
 from .lz4v0 import with_right_checksum
@@ -67,6 +69,65 @@ def complete_prefix(payload: memoryview, row: Any, limit: int) -> Prefix | None:
     # The core checks a complete batch before it stores the first record.
     error = core.decode_records(prefix.data, table, RecordColumns(1, ("offset",)))
     return prefix if error is None else None
+
+
+def first_records(buffer: Buffer, row: Any, limit: int) -> tuple[bytes, BatchTable] | None:
+    """Return the records of a damaged batch that can be decoded, and a table in which they are a complete batch.
+
+    `row` is the header of the batch in `buffer`. Return None if no record can be decoded. Messages of formats 0 and 1
+    are not divided.
+    """
+    start, size, codec = int(row["payload_position"]), int(row["payload_size"]), int(row["attributes"]) & CODEC_MASK
+    payload = byte_view(buffer)[start : start + size]
+    if row["magic"] != MAGIC_V2:
+        return None
+    data = bytes(payload) if codec == CODEC_NONE else _decompressed(codec, payload, limit)
+    ends = _record_ends(data, int(row["count"]))
+    table = np.array([row], BATCH_DTYPE)
+    table["attributes"] &= ~CODEC_MASK
+    table["payload_position"] = 0
+
+    def fails(count: int) -> bool:
+        table["count"], table["payload_size"] = count, ends[count - 1]
+        return core.decode_records(data, table, RecordColumns(1, ("offset",))) is not None
+
+    count = bisect_left(range(1, len(ends) + 1), True, key=fails)
+    if count == 0:
+        return None
+    table["count"], table["payload_size"] = count, ends[count - 1]
+    return data, table
+
+
+def _decompressed(codec: int, payload: memoryview, limit: int) -> bytes:
+    """Return as much of the decompressed data as possible."""
+    from ..codecs import Arena, Decompressor
+    from ..odd_codec_ends import decompress_prefix
+
+    arena = Arena(1 << 16)
+    try:
+        size = Decompressor(limit).decompress(codec, payload, arena)
+        return arena.view[:size].tobytes()
+    except TooLargeError:
+        return b""
+    except KafkaFormatError:
+        prefix = decompress_prefix(codec, payload, limit)
+        return b"" if prefix is None else prefix.data
+
+
+def _record_ends(data: bytes, count: int) -> list[int]:
+    """Return the positions after up to `count` records, according to their lengths."""
+    ends: list[int] = []
+    position = 0
+    while len(ends) < count and position < len(data):
+        try:
+            length, position = core.read_varint(data, position)
+        except KafkaFormatError:
+            break
+        position += length
+        if length < 0 or position > len(data):
+            break
+        ends.append(position)
+    return ends
 
 
 def java_refusal(codec: int, payload: memoryview) -> str | None:

@@ -100,6 +100,9 @@ class RecordReader:
         Largest size of one batch in bytes after decompression. It also limits the number of headers
         of one record to ``max_batch_bytes // 128`` (by default 1,048,576), but at least 131,072.
         The number must be limited because a header of only 2 bytes takes about 100 bytes of memory.
+    partial : bool, default False
+        Also return the first records of a corrupted batch, up to the record that cannot be decoded. The error
+        of the batch is reported before these records.
     check_offsets : bool, default True
         Treat a batch as corrupted if its last offset delta is negative or its last offset does not
         fit into 64 bits.
@@ -119,6 +122,7 @@ class RecordReader:
         end_offset: int | None = None,
         selected: OffsetLimits = ALL_OFFSETS,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        partial: bool = False,
         check_offsets: bool = True,
     ) -> None:
         if max_batch_bytes < 1:
@@ -128,6 +132,8 @@ class RecordReader:
         self.first_offset, self.end_offset = _limits(first_offset, end_offset)
         self.selected: OffsetLimits = _limits(*selected)
         self._payloads = PayloadReader(max_batch_bytes)
+        self._max_batch_bytes = max_batch_bytes
+        self._partial = partial
         self._check_offsets = check_offsets
 
     @property
@@ -157,7 +163,7 @@ class RecordReader:
         on_batch_error : callable or BatchErrors, optional
             Function to call with the row and the error of each corrupted batch. The function is
             called after all records before the batch were yielded. No records of the batch are
-            yielded. By default, the error is raised. A `BatchErrors` object gets all errors before
+            yielded, unless `partial` is True. By default, the error is raised. A `BatchErrors` object gets all errors before
             the iteration ends.
 
         Yields
@@ -172,6 +178,9 @@ class RecordReader:
             `position` is the position of the error in the buffer. If the batch is compressed, it is
             the position of the batch.
         """
+        if self._partial and on_batch_error is not None:
+            yield from self._read_partial(buffer, table, on_batch_error)
+            return
         table = np.ascontiguousarray(table)
         found = core.summarize_batches(table)
         if self.holds(found):  # the usual case
@@ -192,6 +201,22 @@ class RecordReader:
                 _fail(part[0], StructureError(message), on_batch_error)
             else:
                 yield from self._read_possible(buffer, part, found.codecs, on_batch_error, limits)
+
+    def _read_partial(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError) -> Iterator[Chunk]:
+        """Read batches one by one, and yield the first records of each corrupted batch."""
+        from .odd_ends import first_records
+
+        self._partial = False
+        try:
+            for i in range(len(table)):
+                errors: list[KafkaFormatError] = []
+                yield from self.read(buffer, table[i : i + 1], lambda _, error, into=errors: into.append(error))
+                for error in errors:
+                    _fail(table[i], error, on_batch_error)
+                if errors and (found := first_records(buffer, table[i], self._max_batch_bytes)):
+                    yield from self.read(*found)
+        finally:
+            self._partial = True
 
     def holds(self, found: BatchSummary) -> bool:
         """Return whether all batches of a summary are inside the range of offsets, and their offset ranges are valid."""

@@ -16,10 +16,14 @@ CHUNK_ROWS = 4096
 """Largest number of records that `find` decodes in one call. Their data fits into a CPU cache."""
 
 
+CONDITIONS = ("key", "key_regex", "value_regex", "headers", "value_json")
+"""Names of the conditions of `find`."""
+
+
 class Finding:
     """Base class of partitions and other objects that have the method `find`."""
 
-    def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
+    def _chunks(self, columns: RecordColumns, given: SelectionArguments, *named: str) -> Iterator[Chunk]:
         """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""
         raise NotImplementedError
 
@@ -103,5 +107,7 @@ class Finding:
             "value_json": value_json,
         }
         conditions, most = parse_conditions(given), parse_limit(limit)
-        chunks = matching(self._chunks(RecordColumns(CHUNK_ROWS, COLUMNS), selection), conditions, most)
+        chunks = matching(
+            self._chunks(RecordColumns(CHUNK_ROWS, COLUMNS), selection, *CONDITIONS, "limit"), conditions, most
+        )
         return core.RecordIterator(core.make_records(source, columns) for source, columns in chunks)

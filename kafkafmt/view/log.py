@@ -271,7 +271,7 @@ class Log:
             them as soon as it is read. In both cases, those of one partition are in offset order.
         **selection
             Keyword arguments that select records in each partition: start, end, start_time,
-            end_time, on_error, control, below_log_start and isolation. `Partition.records`
+            end_time, on_error, control, below_log_start, isolation and partial. `Partition.records`
             describes them.
 
         Returns
@@ -326,7 +326,7 @@ class Log:
             Largest number of records, from all partitions together. By default, there is no limit.
         **selection
             Keyword arguments that select records in each partition: start, end, start_time,
-            end_time, on_error, control, below_log_start and isolation. `Partition.records`
+            end_time, on_error, control, below_log_start, isolation and partial. `Partition.records`
             describes them.
 
         Returns

@@ -24,7 +24,7 @@ def read_records(
 
     The iterator returns at most `limit` records.
     """
-    parse_selection(selection)
+    parse_selection(selection, "views", "limit")
     left = arguments.optional_integer("limit", limit, 0)
 
     def lists() -> Iterator[list[core.Record]]:
@@ -56,7 +56,7 @@ def read_batches(
     from .. import arrow
 
     names = arrow.schema_of(columns).names
-    parse_selection(selection)
+    parse_selection(selection, "columns", "threads", "ordered", "limit")
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
     most = arguments.optional_integer("limit", limit, 0)
     if most is None:

@@ -241,6 +241,9 @@ class Partition(Finding, PartitionOffsets):
             Include records below the log start offset. A broker does not return such records.
         isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
             "read_committed" omits aborted records and ends at the last stable offset.
+        partial : bool, default False
+            If records of a batch are damaged, include the records of this batch before them. The
+            batch is still listed in `Partition.damaged`. Requires ``on_error="skip"``.
 
         Returns
         -------
@@ -268,7 +271,7 @@ class Partition(Finding, PartitionOffsets):
     ) -> Iterator[list[core.Record[Any]]]:
         """Return an iterator of lists of the selected records. For the parameters, see the method `records`."""
         most = arguments.optional_integer("limit", limit, 0)
-        chunks = self._chunks(RecordColumns(1024, COLUMNS), selection)
+        chunks = self._chunks(RecordColumns(1024, COLUMNS), selection, "views", "limit")
         lists = (core.make_records(source, columns, views=views) for source, columns in chunks)
         return lists if most is None else _first_records(lists, most)
 
@@ -289,7 +292,7 @@ class Partition(Finding, PartitionOffsets):
             Largest number of records to return. By default, there is no limit.
         **selection
             Keyword arguments that select records: start, end, start_time, end_time, on_error,
-            control, below_log_start and isolation. `records` describes them.
+            control, below_log_start, isolation and partial. `records` describes them.
 
         Returns
         -------
@@ -310,7 +313,7 @@ class Partition(Finding, PartitionOffsets):
         schema = arrow.schema_of(columns)
         builder = arrow.ArrowBuilder(self.topic, self.partition, schema)
         most = arguments.optional_integer("limit", limit, 0)
-        return arrow.record_batches(self._chunks(builder.columns, selection), builder, most)
+        return arrow.record_batches(self._chunks(builder.columns, selection, "columns", "limit"), builder, most)
 
     def to_reader(
         self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]
@@ -328,7 +331,7 @@ class Partition(Finding, PartitionOffsets):
             Largest number of records to return. By default, there is no limit.
         **selection
             Keyword arguments that select records: start, end, start_time, end_time, on_error,
-            control, below_log_start and isolation. `records` describes them.
+            control, below_log_start, isolation and partial. `records` describes them.
 
         Returns
         -------
@@ -431,9 +434,9 @@ class Partition(Finding, PartitionOffsets):
         self.damaged = []
         return self._collected if skip else None
 
-    def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
+    def _chunks(self, columns: RecordColumns, given: SelectionArguments, *named: str) -> Iterator[Chunk]:
         """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""
-        selection, skip = parse_selection(given)
+        selection, skip = parse_selection(given, *named)
         on_damage = self._on_damage(skip)
         return self.log.chunks(columns, selection.resolve(self.log), on_damage=on_damage)
 

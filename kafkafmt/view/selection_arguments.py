@@ -22,24 +22,28 @@ class SelectionArguments(TypedDict, total=False):
     control: bool
     below_log_start: bool
     isolation: str
+    partial: bool
 
 
-def parse_selection(given: SelectionArguments) -> tuple[Selection, bool]:
+def parse_selection(given: SelectionArguments, *named: str) -> tuple[Selection, bool]:
     """Return a `Selection` for the given arguments, and a bool that is True if `on_error` is "skip".
 
-    Raise TypeError or ValueError if an argument is wrong.
+    Raise TypeError or ValueError if an argument is wrong. `named` are the other arguments of the public method, which
+    the error message lists too.
     """
     for name in given:
         if name not in SelectionArguments.__annotations__:
-            raise TypeError(
-                f"unknown argument {name!r}; the valid arguments are {', '.join(SelectionArguments.__annotations__)}"
-            )
+            valid = ", ".join([*named, *SelectionArguments.__annotations__])
+            raise TypeError(f"unknown argument {name!r}; the valid arguments are {valid}")
     on_error = arguments.one_of("on_error", given.get("on_error", "fail"), ON_ERROR)
+    if given.get("partial") and on_error == "fail":
+        raise ValueError('partial is True, but on_error is "fail"; pass on_error="skip" too')
     selection = Selection(
         offset_bound("start", given.get("start"), given.get("start_time")),
         offset_bound("end", given.get("end"), given.get("end_time")),
         isolation=given.get("isolation", READ_UNCOMMITTED),
         control=given.get("control", False),
         below_log_start=given.get("below_log_start", False),
+        partial=given.get("partial", False),
     )
     return selection, on_error == "skip"

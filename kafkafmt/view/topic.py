@@ -96,7 +96,7 @@ class Topic:
             no limit.
         **selection
             Keyword arguments that select records in each partition: start, end, start_time,
-            end_time, on_error, control, below_log_start and isolation. `Partition.records`
+            end_time, on_error, control, below_log_start, isolation and partial. `Partition.records`
             describes them.
 
         Returns
@@ -135,7 +135,7 @@ class Topic:
             no limit.
         **selection
             Keyword arguments that select records in each partition: start, end, start_time,
-            end_time, on_error, control, below_log_start and isolation.
+            end_time, on_error, control, below_log_start, isolation and partial.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class Topic:
             no limit.
         **selection
             Keyword arguments that select records in each partition: start, end, start_time,
-            end_time, on_error, control, below_log_start and isolation. `Partition.records`
+            end_time, on_error, control, below_log_start, isolation and partial. `Partition.records`
             describes them.
 
         Returns

@@ -25,6 +25,8 @@ class OffsetInterval:
     to_log_end : bool
         True if `high` is the end of the log. Damage at this offset is reported, because it may have
         destroyed selected records.
+    partial : bool
+        Include the first records of a batch if its later records are damaged.
     selected : tuple of (int, int or None)
         Offset range of the records that the user selected. A record can have an offset outside the
         range in the header of its batch.
@@ -35,6 +37,7 @@ class OffsetInterval:
     isolation: str = READ_UNCOMMITTED
     control: bool = False
     to_log_end: bool = False
+    partial: bool = False
     selected: OffsetLimits = ALL_OFFSETS
 
     @property

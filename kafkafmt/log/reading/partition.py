@@ -424,6 +424,7 @@ class PartitionLog(PlannedLog):
             end_offset=high,
             selected=interval.selected,
             max_batch_bytes=self.max_batch_bytes,
+            partial=interval.partial and on_damage is not None,
         )
         for part in self.parts(low, interval.damage_high, on_damage, grouped=not in_order):
             table = part.batches_near(low, interval.damage_high)

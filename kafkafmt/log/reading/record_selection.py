@@ -116,6 +116,8 @@ class Selection:
         Include control records (transaction markers).
     below_log_start : bool
         Include records below the log start offset, which a broker hides.
+    partial : bool
+        Include the first records of a batch if its later records are damaged.
 
     Raises
     ------
@@ -128,6 +130,7 @@ class Selection:
     isolation: str = READ_UNCOMMITTED
     control: bool = False
     below_log_start: bool = False
+    partial: bool = False
 
     def __post_init__(self) -> None:
         arguments.one_of("isolation", self.isolation, ISOLATION_LEVELS)
@@ -150,7 +153,10 @@ class Selection:
         if self.end is not None:
             end = self.end.resolve(log, self.below_log_start)
         high = NO_END if end is None else end
-        return OffsetInterval(max(low, first), high, self.isolation, self.control, selected=(first, end))
+        limits = first, end
+        return OffsetInterval(
+            max(low, first), high, self.isolation, self.control, partial=self.partial, selected=limits
+        )
 
 
 EVERYTHING = Selection()
