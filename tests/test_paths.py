@@ -151,7 +151,7 @@ def test_error_of_a_file_system_names_the_url() -> None:
 
 
 def test_other_errors_of_a_file_system_are_not_reported_as_missing_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(url: str) -> None:
+    def fail(url: str, **options: bool) -> None:
         raise TypeError("'int' object is not iterable")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", fail)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import struct
+import tarfile
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from kafkafmt.log import discover
 from kafkafmt.log.format import checkpoints, index_entries, leader_epochs
@@ -94,3 +97,27 @@ def test_comparing_replicas_grows_linearly_with_partitions(tmp_path: Path) -> No
         return lines_of(lambda: discover([tmp_path / f"{n}a", tmp_path / f"{n}b"], "longest"))
 
     grows_linearly(20, work)
+
+
+def test_archives_are_listed_in_linear_time(tmp_path: Path) -> None:
+    """The archive contains n partitions. Python's tarfile is not counted, so its calls are."""
+
+    def work(n: int) -> Counter[str]:
+        path = tmp_path / f"{n}.tar"
+        with tarfile.open(path, "w") as tar:
+            for i in range(n):
+                for name in (f"{0:020}.log", f"{0:020}.index", "partition.metadata"):
+                    tar.addfile(tarfile.TarInfo(f"topic-{i}/{name}"))
+        reads: Counter[str] = Counter()
+        with pytest.MonkeyPatch.context() as patch:
+            real = tarfile.TarInfo.fromtarfile
+
+            def counted(archive: tarfile.TarFile) -> tarfile.TarInfo:
+                reads["tarfile"] += 1
+                return real(archive)
+
+            patch.setattr(tarfile.TarInfo, "fromtarfile", counted)
+            lines = lines_of(lambda: discover([path]))
+        return lines + reads
+
+    grows_linearly(50, work)

@@ -13,6 +13,7 @@ import kafkafmt
 
 Start = Callable[..., kafkafmt.Server]
 COMMITTED = 1
+EVERY_TOPIC = ["*", "__*", "__cluster_metadata"]
 BROKER_GIVES_UP = ("compacted", "delete-records")
 """Cases in which a broker deleted the record with the largest timestamp of a segment.
 
@@ -27,7 +28,7 @@ def fields(record: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
 def test_every_record_is_served(case: Case, started: Start) -> None:
     log = kafkafmt.open([str(root) for root in case.roots])
-    server = started(log, internal=True)
+    server = started(log, topics=EVERY_TOPIC)
     with Client(server.port) as client:
         for partition in log.partitions:
             expected = [fields(r) for r in partition.records(on_error="skip")]
@@ -38,7 +39,7 @@ def test_every_record_is_served(case: Case, started: Start) -> None:
 @pytest.mark.parametrize("case", [c for c in CASES if c.transactional], ids=str)
 def test_read_committed_omits_aborted_records(case: Case, started: Start) -> None:
     log = kafkafmt.open([str(root) for root in case.roots])
-    server, committed = started(log, internal=True), started(log, internal=True, isolation="read_committed")
+    server, committed = started(log, topics=EVERY_TOPIC), started(log, topics=EVERY_TOPIC, isolation="read_committed")
     with Client(server.port) as client, Client(committed.port) as other:
         for partition in log.partitions:
             expected = [fields(r) for r in partition.records(on_error="skip", isolation="read_committed")]
@@ -50,7 +51,7 @@ def test_read_committed_omits_aborted_records(case: Case, started: Start) -> Non
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn], ids=str)
 def test_offsets_are_those_of_the_broker(case: Case, started: Start) -> None:
-    server = started([str(root) for root in case.roots], internal=True)
+    server = started([str(root) for root in case.roots], topics=EVERY_TOPIC)
     served = {(t.name, n) for t in server.catalog.topics for n in t.partitions}
     with Client(server.port) as client:
         for (topic, number), answers in case.offsets().items():

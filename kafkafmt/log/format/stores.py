@@ -1,7 +1,7 @@
 """Choose the client library for a URL (obstore or fsspec), and implement access to files through fsspec.
 
-Object stores (S3, Google Cloud Storage, Azure) are accessed through obstore, in object_store.py.
-Other schemes, such as hdfs, sftp and zip, are accessed through fsspec. Only this module imports
+Object stores (S3, Google Cloud Storage, Azure) are accessed through obstore, in object_store.py, and
+archives in archive_store.py. Other schemes, such as hdfs and sftp, are accessed through fsspec. Only this module imports
 fsspec. Both libraries read credentials, endpoints and retry settings from the environment.
 """
 
@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from ...extras import install_line
 from ...paths import UrlPath
 from ...types import Buffer
+from .archive_store import ArchiveStore
 from .process import ForkSafeLock, WrongProcessError
 from .store_base import SchemeError, Status, Store, errors_of, first_line, nanoseconds
 
@@ -32,7 +34,9 @@ ARCHIVES = ("zip", "tar")
 """URL schemes for directories in an archive. The second URL of a URL chain names the archive."""
 
 
-_MADE: dict[tuple[int, str], Store] = {}
+MOST_STORES = 64
+"""Largest number of stores that a process keeps. An archive keeps its file open and its list of members in memory."""
+_MADE: OrderedDict[tuple[int, str], Store] = OrderedDict()
 _LOCK = ForkSafeLock()
 _OTHERS: dict[str, Callable[[UrlPath], Store]] = {}
 
@@ -43,7 +47,7 @@ def register(scheme: str, make: Callable[[UrlPath], Store]) -> None:
 
 
 def store_of(path: UrlPath) -> Store:
-    """Return the store for a URL. Each process creates only one store for each root URL.
+    """Return the store for a URL. A process keeps the stores of the root URLs that it used last.
 
     Raises
     ------
@@ -55,10 +59,28 @@ def store_of(path: UrlPath) -> Store:
     # After a fork, the child process cannot use the network connections of its parent process.
     key = os.getpid(), path.root + path.chain
     with _LOCK:
-        if key not in _MADE:
-            make = _OTHERS.get(path.scheme) or (_object_store if path.scheme in OBJECT_STORES else _file_system)
-            _MADE[key] = make(path)
-        return _MADE[key]
+        store = _MADE.pop(key, None)
+        if store is None:
+            store = _maker(path.scheme)(path)
+            while len(_MADE) >= MOST_STORES:
+                _MADE.popitem(last=False)
+        _MADE[key] = store
+        return store
+
+
+def _maker(scheme: str) -> Callable[[UrlPath], Store]:
+    """Return the function that creates a store for URLs with the given scheme."""
+    if scheme in ARCHIVES:
+        return _archive
+    return _OTHERS.get(scheme) or (_object_store if scheme in OBJECT_STORES else _file_system)
+
+
+def _archive(path: UrlPath) -> Store:
+    if not path.chain:
+        raise SchemeError(
+            f"{path}: the URL names no archive; write {path.scheme}://DIRECTORY::URL with the URL of the archive"
+        )
+    return ArchiveStore(path)
 
 
 def _object_store(path: UrlPath) -> Store:
@@ -94,13 +116,9 @@ def _file_system(path: UrlPath) -> Store:
         import fsspec
     except ModuleNotFoundError:
         raise SchemeError(f"{path}: URLs with {path.scheme}:// need fsspec; {install_line('cloud')}") from None
-    if path.scheme in ARCHIVES and not path.chain:
-        raise SchemeError(
-            f"{path}: the URL names no archive; write {path.scheme}://DIRECTORY::URL with the URL of the archive"
-        )
     try:
         fsspec.get_filesystem_class(path.scheme)
-        return FileSystem(fsspec.core.url_to_fs(str(path))[0])
+        return FileSystem(fsspec.core.url_to_fs(str(path), skip_instance_cache=True)[0])
     except ImportError as error:
         raise SchemeError(f"{path}: {first_line(error)}") from None
     except ValueError as error:
