@@ -87,7 +87,7 @@ def _pairs(topic: str) -> dict[int | None, tuple[type[SchemaMessage], type[Schem
 
 
 @cache
-def _metadata(file: str) -> dict[int | None, type[SchemaMessage]]:
+def _metadata(file: str = "cluster_metadata") -> dict[int | None, type[SchemaMessage]]:
     return {heading.number: made for heading, made in _classes(file).values()}
 
 
