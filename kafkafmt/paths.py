@@ -20,7 +20,40 @@ such as a drive letter, is treated as a scheme only if a slash or backslash foll
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers for a full disk, a quota, and a file that is too large."""
 _URL = re.compile(r"[^/\\]*://")
+_URL_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://[^\s'\"<>]*")
+_USER = re.compile(r"(://)([^/?#]*)@")
+_SECRET_PARAMETER = re.compile(
+    r"([?&;](?:sig|[\w.-]*(?:signature|token|secret|passw|pwd|credential|access-?key|api[_-]?key)[\w.-]*|x-(?:amz|goog)-[\w-]*)=)"
+    r"(?:(?!::|[:;,.]+$)[^&])*",
+    re.IGNORECASE,
+)
+_WITHOUT_SLASHES = re.compile(rf"\b((?:{'|'.join(sorted(REMOTE))}):/?)[^/\s'\"]+@", re.IGNORECASE)
+_CONTAINER_AS_USER = ("abfs", "abfss", "wasb", "wasbs")
+"""Schemes whose URLs contain the name of a container where other URLs contain a user."""
+HIDDEN = "(hidden)"
+"""Text that replaces a secret in a URL."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+
+
+def without_secrets(text: str) -> str:
+    """Replace the secrets in all URLs of a text: users with their passwords, signatures and tokens.
+
+    Use this function for messages and reports that contain a path as the user has given it, or a message of
+    another library. The text of a `UrlPath` never contains a secret.
+    """
+    if "@" not in text and "=" not in text:
+        return text
+    return _URL_IN_TEXT.sub(_hide, _WITHOUT_SLASHES.sub(rf"\1{HIDDEN}@", text))
+
+
+def _hide(found: re.Match[str]) -> str:
+    url = "::".join(_USER.sub(_hide_user, part, count=1) for part in found[0].split("::"))
+    return _SECRET_PARAMETER.sub(rf"\1{HIDDEN}", url)
+
+
+def _hide_user(found: re.Match[str]) -> str:
+    scheme = found.string[: found.start()].lower()
+    return found[0] if scheme in _CONTAINER_AS_USER and ":" not in found[2] else f"://{HIDDEN}@"
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
@@ -56,7 +89,8 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if scheme is not None:
         what = f"a path with the scheme {scheme!r}" if len(scheme) != 1 else "a path with a drive letter"
         raise ValueError(
-            f"{text}: only local files can be used, not {what}; to use a local file with this name, pass its absolute path"
+            f"{without_secrets(text)}: only local files can be used, not {what}; to use a local file with this name, "
+            "pass its absolute path"
         )
     return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib removes a leading "./".
 
@@ -75,13 +109,16 @@ def _path_of_url(url: str) -> str:
         host, _, tail = rest[2:].partition("/")
         if host.lower() not in ("", "localhost"):
             raise ValueError(
-                f"{url}: only local files can be used, not files on the host {host!r}; the URL of a local file begins with file:///"
+                f"{without_secrets(url)}: only local files can be used, not files on another host; the URL of a local "
+                "file begins with file:///"
             )
         rest = f"/{tail}"
     literal = f"/{rest.lstrip('/')}"
     decoded = unquote(literal, errors="surrogateescape")
     if not rest.startswith("/") or literal == "/" or "\0" in decoded:
-        raise ValueError(f"{url} is not a URL of a local file; an example is file:///var/lib/kafka/data")
+        raise ValueError(
+            f"{without_secrets(url)} is not a URL of a local file; an example is file:///var/lib/kafka/data"
+        )
     return literal if os.path.lexists(literal) and not os.path.lexists(decoded) else decoded
 
 
@@ -117,6 +154,9 @@ else:
 class UrlPath(_Base):
     """The URL of a file or directory that is not local. It has some of the methods of `pathlib.Path`.
 
+    The text of the object, which `str` returns, contains no password, signature or token. The attribute `url`
+    is the whole URL.
+
     Parameters
     ----------
     url : str
@@ -148,9 +188,9 @@ class UrlPath(_Base):
         host, _, key = ("", "", rest) if scheme in WITHOUT_HOST else rest.partition("/")
         parts = [part for part in key.split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise UrlError(f"{url}: a URL must not contain '..'")
+            raise UrlError(f"{without_secrets(url)}: a URL must not contain '..'")
         if not host and scheme not in WITHOUT_HOST:
-            raise UrlError(f"{url}: the URL names no host or bucket; write {scheme}://NAME/PATH")
+            raise UrlError(f"{without_secrets(url)}: the URL names no host or bucket; write {scheme}://NAME/PATH")
         self.root = f"{scheme}://{host}"
         self.key = "/".join(parts)
         self.chain = colons + chain
@@ -164,7 +204,9 @@ class UrlPath(_Base):
     def name(self) -> str:
         """The last part of the path. If the path is empty, this is the name of the host, bucket or archive."""
         archive = os.path.splitext(self.chain.rpartition("/")[2])[0]
-        return self.key.rpartition("/")[2] or self.root.rpartition("/")[2] or archive
+        if name := self.key.rpartition("/")[2]:
+            return _SECRET_PARAMETER.sub(rf"\1{HIDDEN}", name) if "=" in name else name
+        return without_secrets(self.root).rpartition("/")[2].removeprefix(f"{HIDDEN}@") or archive
 
     @property
     def suffix(self) -> str:
@@ -192,21 +234,26 @@ class UrlPath(_Base):
         made.root, made.key, made.chain = self.root, key, self.chain
         return made
 
-    def __str__(self) -> str:
+    @property
+    def url(self) -> str:
+        """The whole URL, which can contain secrets."""
         slash = "" if self.root.endswith("://") or not self.key else "/"
         return f"{self.root}{slash}{self.key}{self.chain}"
+
+    def __str__(self) -> str:
+        return without_secrets(self.url)
 
     def __repr__(self) -> str:
         return f"UrlPath({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UrlPath) and str(self) == str(other)
+        return isinstance(other, UrlPath) and self.url == other.url
 
     def __hash__(self) -> int:
-        return hash(str(self))
+        return hash(self.url)
 
     def __reduce__(self) -> tuple[type[UrlPath], tuple[str]]:
-        return UrlPath, (str(self),)
+        return UrlPath, (self.url,)
 
 
 Location = Path | UrlPath
@@ -249,7 +296,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
         return UrlPath(text)
     scheme = _scheme(text)
     if scheme in REMOTE:
-        raise UrlError(f"{text}: a URL has two slashes after its scheme, as in {scheme}://NAME/PATH")
+        raise UrlError(f"{without_secrets(text)}: a URL has two slashes after its scheme, as in {scheme}://NAME/PATH")
     return Path(os.path.abspath(local_path(text)))
 
 

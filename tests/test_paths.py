@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -10,14 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 from building import batch, record
 from command import inside
+from fsspec.implementations.local import LocalFileSystem
 
 import kafkafmt
 from kafkafmt.log import discover
-from kafkafmt.paths import UrlPath, input_path, local_path
+from kafkafmt.paths import UrlPath, input_path, local_path, without_secrets
 
 REJECTED = [
     "s3://bucket/x",
@@ -311,3 +314,86 @@ def test_serve_rejects_the_url_of_a_file(log: Path) -> None:
     for options in files:
         with pytest.raises(ValueError, match="only local files can be used"):
             kafkafmt.serve(log, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://user:PW@h/x: not found", "http://(hidden)@h/x: not found"),
+        ("sftp://user:p@PW@h:22/x", "sftp://(hidden)@h:22/x"),
+        ("https://PW@h/x", "https://(hidden)@h/x"),
+        ("'ftp://u:PW@h/x'", "'ftp://(hidden)@h/x'"),
+        ("zip://x::http://u:PW@h/a.zip?token=PW&x=1", "zip://x::http://(hidden)@h/a.zip?token=(hidden)&x=1"),
+        ("zip://x::http://h/a.zip?sig=PW", "zip://x::http://h/a.zip?sig=(hidden)"),
+        ("az://c/x?sv=1&sig=PW%2F/PW==&sp=r", "az://c/x?sv=1&sig=(hidden)&sp=r"),
+        (
+            "http://h/x?X-Amz-Credential=PW&X-Amz-Signature=PW: bad",
+            "http://h/x?X-Amz-Credential=(hidden)&X-Amz-Signature=(hidden): bad",
+        ),
+        ("http://h/x?access_token=PW, then http://u:PW@i", "http://h/x?access_token=(hidden), then http://(hidden)@i"),
+        ("s3:user:PW@bucket/x", "s3:(hidden)@bucket/x"),
+        ("abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
+        ("abfss://user:PW@account/x", "abfss://(hidden)@account/x"),
+        ("s3://bucket/day=1/topic-0", "s3://bucket/day=1/topic-0"),
+        ("/data/a@b=c: user@example.com, sig=1", "/data/a@b=c: user@example.com, sig=1"),
+    ],
+)
+def test_secrets_in_urls_are_hidden(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+    assert without_secrets(shown) == shown
+
+
+@pytest.mark.parametrize("url", ["s3://u:PW@b/x", "http://h/x?sig=PW", "zip://x::http://u:PW@h/a.zip", "s3://u:PW@b"])
+def test_text_of_a_url_contains_no_secret(url: str) -> None:
+    path = UrlPath(url)
+    for place in (path, path / "orders-0", path.parent, path.with_name("y")):
+        assert "PW" not in f"{place} {place!r} {place.name}"
+        assert pickle.loads(pickle.dumps(place)) == place
+        assert "PW" in place.url or "?" in url
+    assert path.url == url
+    assert path != UrlPath(url.replace("PW", "other"))
+
+
+@pytest.mark.parametrize("url", ["s3://u:PW@b/../y", "s3:u:PW@b", "file://u:PW@h/x", "zip://../x::http://u:PW@h/a.zip"])
+def test_errors_about_wrong_urls_contain_no_secret(url: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        input_path(url)
+    assert "PW" not in str(caught.value)
+
+
+class OtherFiles(LocalFileSystem):  # type: ignore[misc]
+    """A file system whose URLs contain a user and a password."""
+
+    protocol = "otherfiles"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        text = str(path)
+        if text.startswith("otherfiles://"):
+            text = "/" + text.removeprefix("otherfiles://").partition("/")[2]
+        return LocalFileSystem._strip_protocol(text)
+
+
+def test_reports_and_errors_contain_no_secrets_of_urls(tmp_path: Path) -> None:
+    fsspec.register_implementation("otherfiles", OtherFiles, clobber=True)
+    log = tmp_path / "log"
+    (log / "orders-0").mkdir(parents=True)
+    (log / "orders-0" / f"{0:020}.log").write_bytes(batch([record(value=b"v")]) + b"damaged")
+    url = f"otherfiles://user:SECRET@host{log}"
+    opened = kafkafmt.open(url)
+    results: list[Any] = [
+        kafkafmt.verify(url),
+        kafkafmt.salvage(url, output=tmp_path / "salvaged"),
+        kafkafmt.export(url, output=tmp_path / "exported", engine="local"),
+        kafkafmt.stats(url),
+        kafkafmt.diff(url, log),
+    ]
+    shown = [json.dumps(result.to_dict()) for result in results]
+    shown += map(repr, (*results, opened, opened["orders"], opened["orders", 0]))
+    shown.append((tmp_path / "exported" / "report.json").read_text())
+    for wrong in (f"{url}/missing", f"{url}-missing", [url, str(log)]):
+        with pytest.raises((OSError, ValueError)) as caught:
+            kafkafmt.open(wrong)
+        shown.append(str(caught.value))
+    assert any("(hidden)@host" in text for text in shown)
+    assert not [text for text in shown if "SECRET" in text]

@@ -31,7 +31,7 @@ from ..exporting.options import (
 )
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
-from ..paths import full_disk_named
+from ..paths import full_disk_named, without_secrets
 from ..text import counted, encode_json, plain, quantity, size
 from .choosing import MissingError, choose_range, find
 from .options import (
@@ -335,7 +335,7 @@ def show(report: ExportReport) -> None:
     if isinstance(out, Path) and report.options.single_file:
         paths = {"Parquet": out, "report": report_of(out)}
     for what, path in paths.items():
-        console.print(plain(f"{what:<12}{path}"), markup=False, highlight=False, soft_wrap=True)
+        console.print(plain(f"{what:<12}{without_secrets(str(path))}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def damage_lines(report: ExportReport) -> list[str]:

@@ -17,7 +17,7 @@ from ..errors import KafkaFormatError
 from ..extras import LIBRARIES, extra_of, install_line, library_versions
 from ..log import DuplicatePartitionError
 from ..log.auditing.run import error_text
-from ..paths import FULL_DISK, UrlError
+from ..paths import FULL_DISK, UrlError, without_secrets
 from ..text import plain
 from .choosing import MissingError, NotThereError
 from .completion import VARIABLE, complete
@@ -170,7 +170,10 @@ def run() -> NoReturn:
         command = (
             error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "kafkafmt"
         )
-        click.echo(f"{command}: Error: {plain(_in_one_line(error.format_message()))} (see {command} --help)", err=True)
+        click.echo(
+            f"{command}: Error: {plain(without_secrets(_in_one_line(error.format_message())))} (see {command} --help)",
+            err=True,
+        )
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = EXIT_INTERRUPTED

@@ -230,7 +230,7 @@ class InputPath(ParamType[str]):
             place = input_path(value) if value else value
             if isinstance(place, UrlPath):
                 store_of(place)
-                return str(place)
+                return place.url
             return local_path(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TextIO
 import click
 
 from ..log import Damage
+from ..paths import without_secrets
 from ..text import encode_json, offset_range, plain
 from ..times import EPOCH
 
@@ -88,7 +89,7 @@ def _wrapped(line: str, terminal: bool, indent: int) -> str:
 
 def tell(message: str) -> None:
     """Print a message on stderr, and wrap it if stderr is a terminal."""
-    _print(sys.stderr, _wrapped(f"kafkafmt: {message}", sys.stderr.isatty(), 0))
+    _print(sys.stderr, _wrapped(f"kafkafmt: {without_secrets(message)}", sys.stderr.isatty(), 0))
 
 
 def show(line: str) -> None:

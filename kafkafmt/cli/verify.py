@@ -10,6 +10,7 @@ import click
 from ..log.auditing.reports import PartitionReport, VerifyReport
 from ..log.auditing.verify import verify as verify_paths
 from ..log.reading.choice import PartitionNotFoundError
+from ..paths import without_secrets
 from ..text import counted, quantity
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
@@ -120,7 +121,7 @@ def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
     )
     show_lost(partitions)
     if damage:
-        given = " ".join(shlex.quote(p) for p in paths)
+        given = " ".join(shlex.quote(without_secrets(p)) for p in paths)
         say(
             f"to do    {counted(damage, 'damaged span')}; everything else is intact. Do not start a broker on this directory "
             "before it is copied: its recovery drops everything after the first damage of a log. If a replica is intact, "

@@ -38,7 +38,7 @@ from typing import Any
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.format.store_base import Store, Upload
 from ..log.format.stores import store_of
-from ..paths import UrlPath, is_url
+from ..paths import UrlPath, is_url, without_secrets
 from ..types import Buffer
 from .errors import REMEDY, OutputExistsError, ResumeError
 from .options import ExportOptions
@@ -337,8 +337,10 @@ def output_of(options: ExportOptions) -> Output:
     text = str(options.output)
     if is_url(text):
         if options.resume:
-            raise ResumeError(f"{text}: only an output in a local directory can be resumed; {REMEDY}")
+            raise ResumeError(f"{without_secrets(text)}: only an output in a local directory can be resumed; {REMEDY}")
         if options.single_file:
-            raise OutputPlaceError(text, "is in a bucket, but a single Parquet file can only be written locally")
+            raise OutputPlaceError(
+                without_secrets(text), "is in a bucket, but a single Parquet file can only be written locally"
+            )
         return BucketOutput(UrlPath(text), options.overwrite)
     return SingleFile(options) if options.single_file else Staging(text, options.overwrite, options.resume)

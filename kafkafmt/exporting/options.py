@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
 from ..arguments import one_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log.reading.record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection
+from ..paths import without_secrets
 
 CODECS = ("zstd", "snappy", "lz4", "none")
 DIRECTORY_COLUMNS = ("topic", "partition")
@@ -47,8 +48,9 @@ class ExportOptions:
     Most options are described in the docstring of `kafkafmt.export`.
     """
 
-    paths: tuple[str | PathLike[str], ...]
-    output: str | PathLike[str]
+    # URLs can contain secrets.
+    paths: tuple[str | PathLike[str], ...] = field(repr=False)
+    output: str | PathLike[str] = field(repr=False)
     topics: tuple[str, ...] = ()
     """Glob patterns for topic names. An empty tuple selects all topics."""
     partitions: tuple[int, ...] = ()
@@ -132,7 +134,7 @@ class ExportOptions:
         """Return the options as they appear in `report.json`."""
         selection = self.selection
         return {
-            "paths": [str(path) for path in self.paths],
+            "paths": [without_secrets(str(path)) for path in self.paths],
             "offsets": {"from": _bound(selection.start), "to": _bound(selection.end)},
             "below_log_start": selection.below_log_start,
             "isolation": selection.isolation,

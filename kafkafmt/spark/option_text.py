@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..paths import UrlPath, input_path, is_url, local_path
+from ..paths import UrlPath, input_path, is_url, local_path, without_secrets
 
 NO_BROKER = "because no broker is contacted"
 """Part of a log message: the reason why an option for the connection to a broker is ignored."""
@@ -62,7 +62,9 @@ def sink_path_of(text: str) -> str:
     """
     if is_url(text):
         remedy = "write to a local path, and copy the log directory after the query has ended"
-        raise OptionError(f"{text} is a URL, but the data sink writes to local log directories only; {remedy}")
+        raise OptionError(
+            f"{without_secrets(text)} is a URL, but the data sink writes to local log directories only; {remedy}"
+        )
     return path_of(text)
 
 
@@ -75,7 +77,7 @@ def input_of(text: str) -> str:
         place = input_path(text) if text else None
     except ValueError as error:
         raise OptionError(str(error)) from None
-    return str(place) if isinstance(place, UrlPath) else path_of(text)
+    return place.url if isinstance(place, UrlPath) else path_of(text)
 
 
 def json_value(name: str, text: str) -> Any:

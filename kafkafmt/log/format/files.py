@@ -213,7 +213,7 @@ def exists(path: Location | str) -> bool:
 
 def real_path(path: Location) -> str:
     """Resolve the symbolic links in a path. A URL is returned unchanged."""
-    return str(path) if isinstance(path, UrlPath) else os.path.realpath(path)
+    return path.url if isinstance(path, UrlPath) else os.path.realpath(path)
 
 
 def inode(path: Location) -> int | None:

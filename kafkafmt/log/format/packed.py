@@ -29,7 +29,7 @@ KEPT = 2
 """Number of decompressed files that a process keeps open."""
 STEP = 1 << 20
 
-_kept: dict[tuple[int, str], tuple[object, int]] = {}
+_kept: dict[tuple[int, Location], tuple[object, int]] = {}
 """Maps (process id, path of a compressed file) to a pair: version of the compressed file, and
 descriptor of the decompressed file.
 """
@@ -84,7 +84,7 @@ def open_unpacked(path: Location, version: object, open_source: Callable[[], Seq
     OSError
         The file cannot be read or decompressed.
     """
-    key = os.getpid(), str(path)
+    key = os.getpid(), path
     with _lock:
         known = _kept.get(key)
         if known is not None and known[0] == version:

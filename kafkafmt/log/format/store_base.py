@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ...paths import UrlError, UrlPath
+from ...paths import UrlError, UrlPath, without_secrets
 from ...types import Buffer
 
 
@@ -163,7 +163,7 @@ class Store(ABC):
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error message. If the message is empty, return the name of the error's class."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return without_secrets((str(error).strip() or type(error).__name__).splitlines()[0])
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from ...extras import install_line
 from ...paths import UrlPath
 from ...types import Buffer
 from .archive_store import ArchiveStore
+from .bucket_credentials import check_credentials
 from .process import ForkSafeLock, WrongProcessError
 from .store_base import SchemeError, Status, Store, errors_of, first_line, nanoseconds
 
@@ -90,6 +91,7 @@ def _object_store(path: UrlPath) -> Store:
         raise SchemeError(f"{path}: URLs with {path.scheme}:// need obstore; {install_line('cloud')}") from None
     _check_obstore_process(path)
     scheme, _, rest = path.root.partition("://")
+    check_credentials(path, OBJECT_STORES[scheme])
     try:
         return ObjectStore.at(f"{OBJECT_STORES[scheme]}://{rest}")
     except Exception as error:  # obstore has no common base class for its errors
@@ -118,7 +120,7 @@ def _file_system(path: UrlPath) -> Store:
         raise SchemeError(f"{path}: URLs with {path.scheme}:// need fsspec; {install_line('cloud')}") from None
     try:
         fsspec.get_filesystem_class(path.scheme)
-        return FileSystem(fsspec.core.url_to_fs(str(path), skip_instance_cache=True)[0])
+        return FileSystem(fsspec.core.url_to_fs(path.url, skip_instance_cache=True)[0])
     except ImportError as error:
         raise SchemeError(f"{path}: {first_line(error)}") from None
     except ValueError as error:

@@ -23,7 +23,7 @@ def archive_root(path: Location) -> UrlPath | None:
     scheme = SCHEMES.get(path.suffix)
     if scheme is None or (isinstance(path, UrlPath) and path.chain):
         return None
-    place = UrlPath(f"{scheme}://::{path if isinstance(path, UrlPath) else f'file://{path}'}")
+    place = UrlPath(f"{scheme}://::{path.url if isinstance(path, UrlPath) else f'file://{path}'}")
     for _ in range(LEVELS):
         directories, names = files.list_directory(place)
         if names or len(directories) != 1 or parse_partition_name(directories[0]).parsed:
