@@ -321,23 +321,32 @@ class _RewrittenCopy(ChangedCopy):
             return NO_RECORDS, np.where(data, table["count"], 0).astype(np.int64), np.zeros(n, np.int64)
         aborted = self._tracker.aborted(table) if self._tracker is not None else np.zeros(n, bool)
         masks: list[BoolArray] = []
-        # A record of a v2 batch can have any offset. The number of records in a wrapper message is unknown.
-        rows = np.repeat(np.arange(n), np.where(data, table["count"], 0)) if (table["count"] >= 0).all() else None
-        done = 0
         kept, lost = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        for source, columns in self._reader.read(buffer, table[data]):
-            assert columns.offset is not None
-            found = columns.offset[: columns.rows]
-            at = np.searchsorted(lasts, found) if rows is None else rows[done : done + len(found)]
-            done += len(found)
+        for at, source, columns in self._records_of(buffer, table, np.flatnonzero(data)):
             drop = self.changes.rules.dropped(source, columns)
             if self._tracker is not None:
-                drop |= self._superseded(columns, found) & (found < self.survey.clean_end)
-                drop |= aborted[at] & (found < self.survey.clean_end)
+                compacted = self._superseded(columns, columns.offset[: columns.rows]) | aborted[at]
+                drop |= compacted & (lasts[at] < self.survey.clean_end)
             kept += np.bincount(at[~drop], minlength=n)
             lost += np.bincount(at[drop], minlength=n)
             masks.append(drop)
         return np.concatenate([NO_RECORDS, *masks]), kept, lost
+
+    def _records_of(self, buffer: Any, table: BatchTable, rows: IntArray) -> Iterator[tuple[IntArray, Any, Any]]:
+        """Decode the batches in `rows` of a table. Yield chunks, and for each record the row of its batch.
+
+        A record of a v2 batch can have any offset, so that its offset does not show its batch.
+        """
+        counts = table["count"][rows]
+        if (counts >= 0).all():
+            batches, done = np.repeat(rows, counts), 0
+            for source, columns in self._reader.read(buffer, table[rows]):
+                yield batches[done : done + columns.rows], source, columns
+                done += columns.rows
+            return
+        for row in rows.tolist():  # the header of a wrapper message does not contain the number of records
+            for source, columns in self._reader.read(buffer, table[row : row + 1]):
+                yield np.full(columns.rows, row), source, columns
 
     def _superseded(self, columns: Any, offsets: IntArray) -> np.ndarray:
         """Return a mask of the records that compaction removes.
