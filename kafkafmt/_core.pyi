@@ -1327,7 +1327,7 @@ def decode_plain_batches(
     A batch is plain if all these conditions are met:
 
     - The batch has magic 2, is uncompressed, and is not a control batch.
-    - The CRC matches, and the records are valid.
+    - The CRC matches, the records are valid, and their offset deltas are not odd (see `decode_records`).
     - All offsets of the batch are in the range ``first_offset <= offset < end_offset``.
     - If the native core copies keys or values, enough bytes follow the batch in the buffer.
 

@@ -57,7 +57,7 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         probe = cursor[0]
         easy = cursor.record == 0 and batch_is_easy(base, b, out, wanted)
         status = decode_batch(base, b, out, cursor, fault, want, wanted, easy, AHEAD)
-        if status == WALK_OUTSIDE:
+        if status == WALK_ODD:
             discard_rows(out, rows, out.rows)
             out.headers = headers
             cursor[0] = probe
@@ -310,7 +310,7 @@ cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const ui
             if status != WALK_FAULT:
                 discard_rows(out, rows, out.rows)
                 out.headers = headers
-                full[0] = status != WALK_OUTSIDE
+                full[0] = status != WALK_ODD
             break
         p += b.size
     return p

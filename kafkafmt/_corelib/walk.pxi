@@ -21,7 +21,7 @@ cdef enum:
     WALK_FULL_HEADERS = 2       # the header columns are too small for the next record
     WALK_FULL_DATA = 3          # the Arrow data buffers are too small for the next record
     WALK_FAULT = 4
-    WALK_OUTSIDE = 5            # mode EASY: the offset of a record is outside the requested range
+    WALK_ODD = 5                # mode EASY: the batch has an odd offset delta, so the batch must be decoded in another mode
 
     # Values of Fault.code that are not indexes of FAULTS.
     FAULT_UNSUPPORTED = 100
@@ -200,8 +200,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
       do not affect which batches are corrupted.
     - mode: STORE, COPY, EASY and CAREFUL. EASY omits the checks of the offset range and of the row
       capacity, but not the check of the header capacity.
-    - wanted: range of offsets. Records with other offsets are checked, but not stored. In the mode
-      EASY, such a record ends the walk with WALK_OUTSIDE. The range is NULL unless STORE is set.
+    - wanted: range of offsets. Records with other offsets are checked, but not stored. The range is
+      NULL unless STORE is set and EASY is not set.
     - ahead: prefetch distance in bytes. decode_plain() passes the size of the batch, so that the
       next batch is loaded while the current batch is decoded.
     """
@@ -267,12 +267,12 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
         if p == NULL:
             fault_code = FAULT_OFFSET
             break
-        offset = <int64_t>(<uint64_t>batch.base_offset + <uint64_t>delta)
         if KF_UNLIKELY(delta <= last_delta or delta > batch.last_offset_delta):
-            odd = True
-            if easy and (offset < wanted.first or offset > wanted.last):
-                full = WALK_OUTSIDE
+            if easy:
+                full = WALK_ODD
                 break
+            odd = True
+        offset = <int64_t>(<uint64_t>batch.base_offset + <uint64_t>delta)
         p = varint32(p, stop, &key_length, checked)
         if KF_UNLIKELY(p == NULL or p > stop or key_length > stop - p):
             fault_code = FAULT_KEY
@@ -388,30 +388,30 @@ ctypedef int (*BatchWalk)(const uint8_t* base, const Batch* batch, Columns* out,
 cdef int walk_keys_values(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                           const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
-        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | EASY, wanted, ahead)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | EASY, NULL, ahead)
     return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE, wanted, AHEAD)
 
 
 cdef int walk_all_fields(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                          const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
-        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE | WANT_HEADERS, STORE | EASY, wanted, ahead)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE | WANT_HEADERS, STORE | EASY, NULL, ahead)
     return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE | WANT_HEADERS, STORE, wanted, AHEAD)
 
 
 cdef int walk_any_fields(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                          const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy:
-        return walk_batch(base, batch, out, cursor, fault, want, STORE | EASY, wanted, ahead)
+        return walk_batch(base, batch, out, cursor, fault, want, STORE | EASY, NULL, ahead)
     return walk_batch(base, batch, out, cursor, fault, want, STORE, wanted, AHEAD)
 
 
 cdef int walk_copies(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                      const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
     if easy and want == (WANT_KEY | WANT_VALUE):
-        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | COPY | EASY, wanted, ahead)
+        return walk_batch(base, batch, out, cursor, fault, WANT_KEY | WANT_VALUE, STORE | COPY | EASY, NULL, ahead)
     if easy:
-        return walk_batch(base, batch, out, cursor, fault, want, STORE | COPY | EASY, wanted, ahead)
+        return walk_batch(base, batch, out, cursor, fault, want, STORE | COPY | EASY, NULL, ahead)
     return walk_batch(base, batch, out, cursor, fault, want, STORE | COPY, wanted, AHEAD)
 
 

@@ -99,7 +99,8 @@ def takes(data: bytes, position: int, names: list[str], first: int, end: int | N
         return False
     table = np.zeros(1, BATCH_DTYPE)
     _pure.scan_batches(data, table, position)
-    return _pure.decode_records(data, table, RecordColumns(200, names, PLENTY)) is None
+    columns = RecordColumns(200, names, PLENTY)
+    return _pure.decode_records(data, table, columns) is None and not columns.odd_offsets
 
 
 @SETTINGS
