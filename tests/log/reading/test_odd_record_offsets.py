@@ -99,8 +99,6 @@ def test_adjacent_shares_contain_each_record_once(package: ModuleType, tmp_path:
     for low in range(0, 200, step):
         found += of(log.records(OffsetInterval(low, low + step)))
     assert sorted(found) == sorted(expected)
-    if step == 3 or step == 100:  # the shares consist of whole batches
-        assert [value for _, value in found if b"103/" in value] == [b"103/0", b"103/1", b"103/2"] or step == 3
 
 
 @pytest.mark.parametrize("codec", CODECS)
