@@ -31,7 +31,7 @@ from ..log.reading.selection import select_partitions
 from ..log.reading.transactions import Doubt, Transactions
 from ..records import Chunk
 from ..text import counted, offset_range
-from ..types import COLUMNS, view_of
+from ..types import COLUMNS, Buffer, RecordColumns, view_of
 from .choosing import Choice, choose_range, find
 from .find_options import conditions_of, find_options, partitions_of_key
 from .options import (
@@ -235,6 +235,12 @@ def cat(
         sys.stdout.flush()
         tell(error.message)
         return EXIT_DAMAGE
+    if printer.not_utf8:
+        number = f"{printer.not_utf8:,}"
+        tell(
+            f"keys, values and header values that are not valid UTF-8: {number}; \\xNN replaces their bytes, and "
+            "--bytes base64 prints all bytes exactly"
+        )
     if printer.unreadable:
         return EXIT_UNREADABLE
     return EXIT_DAMAGE if printer.damaged else 0
@@ -326,6 +332,8 @@ class _Printer:
         True if damaged data was omitted.
     unreadable : bool
         True if a partition could not be read.
+    not_utf8 : int
+        Number of printed keys, values and header values that are not valid UTF-8, unless they are printed exactly.
     """
 
     def __init__(
@@ -341,6 +349,7 @@ class _Printer:
         self.read = self.shown = 0
         self.damaged = damaged
         self.unreadable = False
+        self.not_utf8 = 0
         self._format, self._encoding = output_format, encoding
         self._conditions = conditions
         self._skips = on_error == "skip"
@@ -362,9 +371,10 @@ class _Printer:
             rows = max(1, columns.rows * OUTPUT_BYTES // max(view_of(source).nbytes, OUTPUT_BYTES))
             for start in range(0, columns.rows, rows):
                 stop = min(start + rows, columns.rows)
-                write_bytes(
-                    core.format_records(source, columns, template, style, self._encoding, separator, start, stop)
-                )
+                lines = core.format_records(source, columns, template, style, self._encoding, separator, start, stop)
+                write_bytes(lines)
+                if self._format.name != "text" and self._encoding == "utf8" and b"\\x" in lines:
+                    self.not_utf8 += _not_utf8(source, columns, start, stop)
             self.shown += columns.rows
             if self.left is not None:
                 self.left -= columns.rows
@@ -374,6 +384,18 @@ class _Printer:
         for chunk in chunks:
             self.read += chunk.columns.rows
             yield chunk
+
+
+def _not_utf8(source: Buffer, columns: RecordColumns, start: int, stop: int) -> int:
+    """Count the keys, values and header values of some records that are not valid UTF-8."""
+    found = 0
+    for record in core.make_records(source, columns)[start:stop]:
+        for data in (record.key, record.value, *(value for _, value in record.headers)):
+            try:
+                str(data or b"", "utf-8")
+            except UnicodeDecodeError:
+                found += 1
+    return found
 
 
 def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:

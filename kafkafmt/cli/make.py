@@ -6,6 +6,7 @@ import click
 
 from ..making.make_log import TIMESTAMP_TYPES, MakeReport
 from ..making.make_log import make as make_log
+from ..making.row_writer import ENCODINGS
 from ..text import counted, encode_json
 from .new_directory import new_directory
 from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
@@ -55,6 +56,13 @@ from .output import show, show_table, tell, with_option_names
     help="Timestamp type of the records. With LogAppendTime, all records get the current time.",
 )
 @click.option(
+    "--bytes",
+    "encoding",
+    type=click.Choice(ENCODINGS),
+    help="Meaning of keys, values and header values that are text: the output of cat with the same option. By default, "
+    r"text is written unchanged, and text with \\xNN is rejected if cat may have printed it for bytes that are not UTF-8.",
+)
+@click.option(
     "--batch-size", type=ByteSize(), default="16384", show_default=True, help="Largest size of a batch, in bytes."
 )
 @click.option(
@@ -69,6 +77,7 @@ def make(
     input_format: str | None,
     codec: tuple[str, int | None],
     timestamp_type: str,
+    encoding: str | None,
     batch_size: int,
     segment_size: int,
     output_format: str,
@@ -93,13 +102,14 @@ def make(
                 codec=codec[0],
                 level=codec[1],
                 timestamp_type=timestamp_type,
+                encoding=encoding,
                 batch_bytes=batch_size,
                 segment_bytes=segment_size,
                 on_message=tell,
             )
     except ValueError as error:
         message = with_option_names(
-            str(error), topic="--topic", input_format="--input-format", partitions="--partitions"
+            str(error), topic="--topic", input_format="--input-format", partitions="--partitions", encoding="--bytes"
         )
         raise click.UsageError(message) from None
     if output_format == "json":

@@ -28,7 +28,7 @@ from ..paths import output_path
 from ..records import BatchBuilder
 from ..records.build import DEFAULT_BATCH_BYTES
 from ..times import now_millis
-from .row_writer import RowWriter, wrong_topic
+from .row_writer import ENCODINGS, RowWriter, wrong_topic
 
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
@@ -103,6 +103,7 @@ def make(
     codec: str | int = "none",
     level: int | None = None,
     timestamp_type: str = "CreateTime",
+    encoding: str | None = None,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
     segment_bytes: int = 1 << 30,
     on_message: Callable[[str], None] | None = None,
@@ -139,6 +140,11 @@ def make(
     timestamp_type : {"CreateTime", "LogAppendTime"}, default "CreateTime"
         With "LogAppendTime", all records get the current time, and the column `timestamp` is
         ignored.
+    encoding : {"utf8", "base64", "hex"}, optional
+        Meaning of keys, values and header values that are text. "base64" and "hex" restore the bytes that
+        ``kafkafmt cat --bytes base64`` and ``--bytes hex`` print. With "utf8", all text is written
+        unchanged. By default, text is written unchanged too, but text that cat may have printed in place of
+        bytes that are not UTF-8 is rejected.
     batch_bytes : int, default 16384
         Largest size of a batch in bytes, like the setting ``batch.size`` of Kafka's producer.
     segment_bytes : int, default 1073741824 (1 GiB)
@@ -182,6 +188,8 @@ def make(
     if integer("partitions", partitions, 1) > MAX_PARTITION:
         raise ValueError(f"partitions is {partitions}; it must be at most {MAX_PARTITION}")
     integer("batch_bytes", batch_bytes, 1)
+    if encoding is not None:
+        one_of("encoding", encoding, ENCODINGS)
     append_time = now_millis() if one_of("timestamp_type", timestamp_type, TIMESTAMP_TYPES) == "LogAppendTime" else None
     from .table_files import read_rows
 
@@ -209,7 +217,7 @@ def make(
             # strays() reports stray partitions later, with their final paths.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
-                row_writer = RowWriter(directory, topic, partitions, batch_bytes, new_builder, say)
+                row_writer = RowWriter(directory, topic, partitions, batch_bytes, new_builder, say, encoding)
                 for rows in read_rows(source, input_format):
                     row_writer.add(rows)
                 made = [MadePartition(*written) for written in row_writer.finish()]

@@ -26,6 +26,7 @@ WRITE_BYTES = 1 << 20
 RECORD_OVERHEAD = 12
 """Estimated size of a record without its key and value, in bytes, in batches of format 2."""
 COLUMNS = ("topic", "partition", "key", "value", "timestamp", "headers")
+ENCODINGS = ("utf8", "base64", "hex")
 IGNORED = ("offset", "timestampType", "timestampMillis")
 """Columns of Spark's Kafka source that `make` ignores. Records in the new log get new values."""
 
@@ -109,9 +110,11 @@ class RowWriter:
         batch_bytes: int,
         new_builder: Callable[[], BatchBuilder],
         say: Callable[[str], None],
+        encoding: str | None = None,
     ) -> None:
         self._directory, self._topic, self._partitions = directory, topic, partitions
         self._batch_bytes, self._new_builder, self._say = batch_bytes, new_builder, say
+        self._encoding = encoding
         self._topics: dict[str, _TopicRows] = {}
         self._targets: dict[tuple[str, int], _PartitionWriter] = {}
         self._said: set[str] = set()
@@ -185,13 +188,16 @@ class RowWriter:
             yield topic, chosen, columns if len(topics) == 1 else taken_rows(columns, chosen)
 
     def _columns(self, rows: pa.RecordBatch) -> Columns:
+        from .encoded_text import decoded, decoded_headers
         from .table_files import RowsError, header_structs, milliseconds
 
         names = rows.schema.names
         now = now_millis()
-        given: dict[str, Any] = {name: rows.column(name) for name in ("key", "value") if name in names}
+        given: dict[str, Any] = {
+            name: decoded(rows.column(name), name, self._encoding) for name in ("key", "value") if name in names
+        }
         if "headers" in names:
-            given["headers"] = header_structs(rows.column("headers"))
+            given["headers"] = decoded_headers(header_structs(rows.column("headers")), self._encoding)
         try:
             timestamp = milliseconds(rows.column("timestamp"), now) if "timestamp" in names else now
             return columns_of(**given, timestamp=timestamp)
