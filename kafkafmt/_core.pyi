@@ -2005,6 +2005,10 @@ class RecordBuffer:
     """Producer id of every batch; -1 if there is none."""
     base_sequence: int
     """Base sequence of the open batch; -1 if there is none."""
+    stored: bool
+    """Whether the records are copied from stored batches, which can contain any timestamp. By default False: a
+    timestamp below -1 is rejected.
+    """
 
     def __init__(
         self,

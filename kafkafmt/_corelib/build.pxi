@@ -45,6 +45,7 @@ cdef class RecordBuffer:
     cdef int16_t attributes, producer_epoch
     cdef int magic, head
     cdef bint base_given
+    cdef public bint stored
     cdef bint busy                  # True while a thread appends columns without the GIL.
 
     def __cinit__(self, magic=2, attributes=0, max_size=None, base_offset=None, leader_epoch=-1, producer_id=-1, producer_epoch=-1,
@@ -142,7 +143,7 @@ cdef class RecordBuffer:
             offset = self.next_offset
         if KF_UNLIKELY(offset < self.next_offset or offset == INT64_MAX):
             return BUILD_OFFSET
-        if KF_UNLIKELY(timestamp < NO_TIMESTAMP):
+        if KF_UNLIKELY(timestamp < NO_TIMESTAMP) and not self.stored:
             return BUILD_TIMESTAMP
         if self.magic == MAGIC_V2:
             return self.place_record(key, value, timestamp, offset, headers, header_count, dry)

@@ -107,6 +107,7 @@ class RecordBuffer:
         self._head = (
             BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
         )
+        self.stored = False
         # The native core needs no lock, because it keeps the GIL during a call.
         self._lock = RLock()
         self._data = bytearray()
@@ -134,7 +135,7 @@ class RecordBuffer:
         offset = self.next_offset if record.offset is None else record.offset
         if offset < self.next_offset or offset == MAX_OFFSET:
             raise BrokenRuleError(BUILD_OFFSET)
-        if record.timestamp < NO_TIMESTAMP:
+        if record.timestamp < NO_TIMESTAMP and not self.stored:
             raise BrokenRuleError(BUILD_TIMESTAMP)
         base = self.base_offset if self.count or self._base_given else offset
         if self._magic != MAGIC_V2:

@@ -213,6 +213,14 @@ class BatchBuilder:
             self._records.has_room_for,
         )
 
+    def copying_stored(self) -> BatchBuilder:
+        """Accept any timestamp, because the records are copied from stored batches, and return this builder.
+
+        Kafka's brokers append batches whose timestamps are below -1, but ``MemoryRecordsBuilder`` rejects such timestamps.
+        """
+        self._records.stored = True
+        return self
+
     def __repr__(self) -> str:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {quantity(self.count, 'record')}, {self.size} bytes>"
 

@@ -366,7 +366,7 @@ def _in_codec(reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int
         level=level,
         max_bytes=None if row["attributes"] & CODEC_MASK else DEFAULT_BATCH_BYTES,
         log_append_time=int(row["max_timestamp"]) if has_append_time else None,
-    )
+    ).copying_stored()
     for source, columns in reader.read(buffer, rows):
         given, taken = decoded(source, columns), 0
         given = given if row["magic"] > MAGIC_V0 else given._replace(timestamps=None)

@@ -71,6 +71,21 @@ def complete_prefix(payload: memoryview, row: Any, limit: int) -> Prefix | None:
     return prefix if error is None else None
 
 
+def decompressed(payload: memoryview, row: Any, limit: int) -> bytes:
+    """Decompress the records of a batch, also if the data has an odd end. Raise KafkaFormatError if that fails."""
+    from ..codecs import Arena, Decompressor
+
+    arena = Arena(1 << 16)
+    try:
+        size = Decompressor(limit).decompress(int(row["attributes"]) & CODEC_MASK, payload, arena)
+        return arena.view[:size].tobytes()
+    except KafkaFormatError:
+        prefix = complete_prefix(payload, row, limit)
+        if prefix is None:
+            raise
+        return prefix.data
+
+
 def first_records(buffer: Buffer, row: Any, limit: int) -> tuple[bytes, BatchTable] | None:
     """Return the records of a damaged batch that can be decoded, and a table in which they are a complete batch.
 

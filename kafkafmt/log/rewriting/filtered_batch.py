@@ -39,6 +39,7 @@ from ...constants import (
 from ...errors import InvalidError
 from ...records import BatchBuilder, RecordReader, recompress
 from ...records.columns import decoded, taken_rows
+from ...records.odd_ends import decompressed
 from ...records.rebuilt_header import with_header_of
 from ...types import BatchTable, byte_view, last_offset
 
@@ -110,7 +111,7 @@ class BatchFilter:
                 given["delete_horizon"] = int(row["base_timestamp"])
         elif attributes & LOG_APPEND_TIME_BIT and magic > MAGIC_V0:
             given["log_append_time"] = int(row["max_timestamp"])
-        builder, done = BatchBuilder(**given), 0
+        builder, done = BatchBuilder(**given).copying_stored(), 0
         for source, columns in self._reader.read(buffer, table):
             if columns.take_unusual() and magic == MAGIC_V2:
                 return self._cut(buffer, row, ~dropped, last_offset(row) if last is None else last)
@@ -129,17 +130,14 @@ class BatchFilter:
 
     def _cut(self, buffer: Any, row: np.void, keep: BoolArray, last: int) -> bytes:
         """Return a v2 batch with some of its records, byte for byte. A builder refuses odd offsets, which are kept here."""
-        from ...codecs import Arena, Decompressor
         from ...compressor import Compressor
 
         start, stop = int(row["position"]), int(row["position"] + row["size"])
         own = int(row["attributes"]) & CODEC_MASK
         codec, level = self._codec_of(MAGIC_V2, own)
-        records = byte_view(buffer)[start + BATCH_HEADER_SIZE : stop]
+        records: memoryview | bytes = byte_view(buffer)[start + BATCH_HEADER_SIZE : stop]
         if own != CODEC_NONE:
-            arena = Arena()
-            Decompressor(self.max_batch_bytes).decompress(own, records, arena)
-            records = arena.view[: arena.filled]
+            records = decompressed(memoryview(records), row, self.max_batch_bytes)
         kept, position, latest = bytearray(), 0, -(2**63)
         for keeps in keep.tolist():
             length, body = core.read_varint(records, position)
