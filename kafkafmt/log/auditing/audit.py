@@ -71,7 +71,8 @@ class PartitionAudit:
         except StructureError as error:
             self._found.append(Finding(LEADER_EPOCHS, "unreadable_checkpoint", error.message))
         try:
-            if text := file_view.read_text(folder / PARTITION_METADATA):
+            text = file_view.read_text(folder / PARTITION_METADATA)
+            if text is not None:  # a broker cannot start with an empty file (KAFKA-20177)
                 read_partition_metadata(text)
         except StructureError as error:
             self._found.append(Finding(PARTITION_METADATA, "unreadable_checkpoint", error.message))

@@ -17,6 +17,8 @@ from golden_cases import CASES, LEGACY, Case, case
 from reports import verify_partition
 from transactional_logs import damage, write_transactions
 
+import kafkafmt
+from kafkafmt import LogDirectory
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.format.checkpoints import leader_epochs_text, read_leader_epochs
 from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
@@ -286,3 +288,15 @@ def test_segment_that_is_read_again_is_audited_from_a_clean_state(tmp_path: Path
     assert [(d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [(6, 10)]
     assert (report["records"], report["records_recovered"]) == (11, 6)
     assert [f["error"] for f in report["findings"]] == ["snapshot_mismatch"]
+
+
+@pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
+def test_empty_partition_metadata_is_a_finding(tmp_path: Path) -> None:
+    """A broker of Kafka 4.3 does not start with such a file (KAFKA-20177)."""
+    with LogDirectory(tmp_path) as directory:
+        directory.writer("t").append([(None, b"v")])
+    metadata = tmp_path / "t-0" / "partition.metadata"
+    for text in ("", "\n", "version: 0\n"):
+        metadata.write_text(text)
+        (finding,) = kafkafmt.verify(tmp_path).partitions[0].findings
+        assert (finding.file, finding.code) == ("partition.metadata", "unreadable_checkpoint")
