@@ -262,6 +262,7 @@ def to_arrow(
     *,
     topic: str = "",
     partition: int = 0,
+    incomplete: str = "error",
     **selection: Unpack[BufferSelection],
 ) -> pa.Table:
     """Read the records of a buffer of batches into a pyarrow Table.
@@ -278,6 +279,9 @@ def to_arrow(
         Value of the column `topic`.
     partition : int, default 0
         Value of the column `partition`.
+    incomplete : {"error", "ignore"}, default "error"
+        How an incomplete batch at the end of the buffer is handled. "error" raises an error. Use
+        "ignore" for fetch responses, which usually end with an incomplete batch.
     **selection
         Keyword arguments of `read_records`: start, end, control, aborted, check_crc and
         max_batch_bytes.
@@ -291,7 +295,8 @@ def to_arrow(
     Raises
     ------
     KafkaFormatError
-        A batch is damaged. The subclass `TooLargeError` is raised if a batch exceeds a limit.
+        A batch is damaged. The subclass `TooLargeError` is raised if a batch exceeds a limit, and
+        `TruncatedError` if the last batch is incomplete.
     TypeError, ValueError
         An argument is wrong, or a column does not exist.
     ImportError
@@ -299,7 +304,7 @@ def to_arrow(
     """
     from . import arrow
 
-    return arrow.read_table(buffer, columns, topic, partition, selection)
+    return arrow.read_table(buffer, columns, topic, partition, selection, incomplete)
 
 
 def __dir__() -> list[str]:

@@ -365,14 +365,20 @@ def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBat
 
 
 def read_table(
-    buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: BufferSelection
+    buffer: Buffer | None,
+    columns: Sequence[str] | None,
+    topic: str,
+    partition: int,
+    selection: BufferSelection,
+    incomplete: str,
 ) -> pa.Table:
     """Read the records of consecutive batches in a buffer into a pyarrow Table.
 
     `topic` and `partition` are the values of the columns with these names. `selection` is passed to
-    `read_chunks`.
+    `read_chunks`. If `incomplete` is "error", an incomplete batch at the end raises TruncatedError.
     """
+    complete = arguments.one_of("incomplete", incomplete, ("error", "ignore")) == "error"
     builder = ArrowBuilder(topic, partition, schema_of(columns))
     return pa.Table.from_batches(
-        record_batches(read_chunks(buffer, builder.columns, **selection), builder), builder.schema
+        record_batches(read_chunks(buffer, builder.columns, complete=complete, **selection), builder), builder.schema
     )

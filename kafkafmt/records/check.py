@@ -18,7 +18,7 @@ from ..constants import (
 )
 from ..errors import KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, BatchTable, Buffer
-from .damage import DamageScanner
+from .damage import DamageScanner, incomplete_batch
 from .odd_ends import refused_by_java
 from .reader import RecordReader
 
@@ -54,8 +54,8 @@ class Check(NamedTuple):
     records: int
     """Number of valid records."""
     end: int
-    """Position after the last complete batch. An incomplete batch that starts at this position is
-    not reported as a problem.
+    """Position after the last complete batch. If the buffer ends with an incomplete batch, the batch
+    starts at this position, and is a problem with the code "truncated".
     """
 
     @property
@@ -100,7 +100,8 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
     Notes
     -----
-    An incomplete batch at the end of the buffer is not reported as a problem. Epochs and sequence
+    An incomplete batch at the end of the buffer is a problem with the code "truncated". Fetch responses
+    usually end with an incomplete batch; compare its position with the attribute `end`. Epochs and sequence
     numbers are checked with the rules of Kafka's ``ProducerAppendInfo``.
 
     Examples
@@ -187,6 +188,7 @@ def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]
         if error is None and scan.count < len(table) and position < size:
             found = scanner.find(position + 1)
             if found is None:
+                yield table[:0], incomplete_batch(buffer, position)
                 return
             error = StructureError(
                 f"the length field extends past position {found}, at which the next valid batch begins",

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from .._backend import core
-from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
-from ..errors import ChecksumError, KafkaFormatError, StructureError
+from ..constants import BATCH_HEADER_SIZE, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_AT, MAX_OFFSET
+from ..errors import ChecksumError, KafkaFormatError, StructureError, TruncatedError
+from ..text import quantity
 from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 
 CRC_BUDGET = 4
@@ -27,6 +28,19 @@ FIRST_ROWS = 64
 """Largest number of valid batches that the first search can find. Each further search can find twice as many."""
 MAX_ROWS = 1 << 20
 """Largest number of valid batches that any search can find."""
+
+
+def incomplete_batch(buffer: Buffer, position: int) -> TruncatedError:
+    """Return the error for an incomplete batch that begins at `position` and extends past the end of a buffer."""
+    rest = bytes(view_of(buffer)[position : position + MAGIC_AT])
+    left = view_of(buffer).nbytes - position
+    size = (
+        f" of {int.from_bytes(rest[LENGTH_AT:ENTRY_OVERHEAD], 'big') + ENTRY_OVERHEAD}"
+        if left >= ENTRY_OVERHEAD
+        else ""
+    )
+    base_offset = int.from_bytes(rest[:LENGTH_AT], "big", signed=True) if left >= LENGTH_AT else None
+    return TruncatedError(f"the data ends {quantity(left, 'byte')} into a batch{size}", position, base_offset)
 
 
 class DamageScanner:

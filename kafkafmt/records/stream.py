@@ -11,6 +11,7 @@ from .. import arguments
 from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, view_of
+from .damage import incomplete_batch
 from .isolation import AbortedTransactions
 from .reader import TABLE_ROWS, Chunk, RecordReader, scan_window
 
@@ -59,14 +60,14 @@ def read_records(
 ) -> Iterator[core.Record[bytes | memoryview]]:
     """Return an iterator over the records of the batches in a buffer.
 
-    Several threads can share the iterator.
+    An incomplete batch at the end of the buffer is ignored, because fetch responses usually end with
+    one. To detect data that was cut off, use `check_batches`. Several threads can share the iterator.
 
     Parameters
     ----------
     buffer : bytes-like or None
         Batches or messages (magic 0 to 2), back to back, for example the record data of a fetch
-        response or the content of a ``.log`` file. An incomplete batch at the end of the buffer is
-        ignored. None, which represents null record data in protocol messages, yields no records.
+        response or the content of a ``.log`` file. None, which represents null record data in protocol messages, yields no records.
     start, end : int, optional
         Range of offsets to read, 0 or higher; `end` is exclusive. By default, all records are read.
     control : bool, default False
@@ -137,6 +138,7 @@ def read_chunks(
     aborted: Iterable[tuple[int, int]] | None = None,
     check_crc: bool = True,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    complete: bool = False,
 ) -> Iterator[Chunk]:
     """Return an iterator over chunks of decoded records from the batches in a buffer.
 
@@ -148,6 +150,8 @@ def read_chunks(
         Names of the columns to decode, or the columns to fill. By default, all columns are decoded.
     capacity : int, default 16384
         Largest number of records in a chunk. Ignored if `names` is a RecordColumns.
+    complete : bool, default False
+        Raise TruncatedError if the buffer ends with an incomplete batch.
 
     Returns
     -------
@@ -181,11 +185,16 @@ def read_chunks(
         return iter(())
     # Check the type of the buffer now. Otherwise, TypeError would be raised when the first record is read.
     view_of(buffer)
-    return _chunks(buffer, reader, transactions, control, check_crc)
+    return _chunks(buffer, reader, transactions, control, check_crc, complete)
 
 
 def _chunks(
-    buffer: Buffer, reader: RecordReader, transactions: AbortedTransactions | None, control: bool, check_crc: bool
+    buffer: Buffer,
+    reader: RecordReader,
+    transactions: AbortedTransactions | None,
+    control: bool,
+    check_crc: bool,
+    complete: bool,
 ) -> Iterator[Chunk]:
     table = np.empty(TABLE_ROWS, BATCH_DTYPE)
     position, last = 0, view_of(buffer).nbytes
@@ -205,5 +214,7 @@ def _chunks(
         if scan.error is not None:
             raise scan.error
         if scan.position == position:
+            if complete:
+                raise incomplete_batch(buffer, position)
             return
         position = scan.position

@@ -6,7 +6,7 @@
     rdd.mapPartitions(decode_partition())
 
 Record data consists of consecutive record batches, as in a Fetch response, a Produce request or a
-`.log` file. The last batch may be truncated.
+`.log` file. The argument `incomplete` determines whether the last batch may be incomplete.
 
 Prefer `mapInArrow` to `mapPartitions`. It is much faster, because it creates no Python objects for
 records. With `mapPartitions`, Spark processes only about 100,000 records per second.
@@ -40,6 +40,7 @@ from .messages import say
 from .schema import WITH_HEADERS, ddl_of
 
 CHUNK_ROWS = 4096
+INCOMPLETE = ("error", "ignore")
 
 ERROR = "error"
 BLOB_COLUMNS = tuple(n for n in WITH_HEADERS if n not in ("topic", "partition"))
@@ -58,6 +59,7 @@ def decode_batches(
     on_error: str = "fail",
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    incomplete: str = "error",
 ) -> ArrowFunction:
     """Return a function for `mapInArrow` that decodes the record data in a binary column.
 
@@ -82,6 +84,10 @@ def decode_batches(
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is treated as
         damage.
+    incomplete : {"error", "ignore"}, default "error"
+        How an incomplete batch at the end of record data is handled. "error" treats it as damage,
+        because a value of a table is usually complete. Use "ignore" for fetch responses, which usually
+        end with an incomplete batch.
 
     Returns
     -------
@@ -105,7 +111,7 @@ def decode_batches(
     """
     if bad := {"topic", "partition"} & set(columns):
         raise ValueError(f"record data does not contain the {min(bad)}; use the argument keep to copy an input column")
-    return _Batches(column, keep or {}, columns, on_error, control, max_batch_bytes)
+    return _Batches(column, keep or {}, columns, on_error, control, max_batch_bytes, incomplete)
 
 
 def read_paths(
@@ -234,8 +240,21 @@ class ArrowFunction:
 
 
 class _Batches(ArrowFunction):
+    def __init__(
+        self,
+        column: str,
+        keep: Mapping[str, str],
+        columns: Sequence[str],
+        on_error: str,
+        control: bool,
+        max_batch_bytes: int,
+        incomplete: str,
+    ) -> None:
+        super().__init__(column, keep, columns, on_error, control, max_batch_bytes)
+        self.incomplete = one_of("incomplete", incomplete, INCOMPLETE)
+
     def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
-        blobs = RecordDataDecoder(columns, self.control, self.max_batch_bytes)
+        blobs = RecordDataDecoder(columns, self.control, self.max_batch_bytes, self.incomplete)
         return lambda value, fault: iter([("", 0, blobs.read(value.as_buffer(), fault))])
 
 
@@ -303,6 +322,7 @@ def decode_partition(
     on_error: str = "fail",
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    incomplete: str = "error",
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Return a function for `mapPartitions` that decodes record data or reads Kafka logs.
 
@@ -323,6 +343,10 @@ def decode_partition(
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is treated as
         damage.
+    incomplete : {"error", "ignore"}, default "error"
+        How an incomplete batch at the end of record data is handled. "error" treats it as damage,
+        because a value of a table is usually complete. Use "ignore" for fetch responses, which usually
+        end with an incomplete batch.
 
     Returns
     -------
@@ -345,10 +369,11 @@ def decode_partition(
     [b'value']
     """
     one_of("on_error", on_error, ("fail", "skip"))
+    one_of("incomplete", incomplete, INCOMPLETE)
 
     def decode(elements: Iterable[Any]) -> Iterator[Any]:
         columns = RecordColumns(CHUNK_ROWS)
-        blobs = RecordDataDecoder(columns, control, max_batch_bytes)
+        blobs = RecordDataDecoder(columns, control, max_batch_bytes, incomplete)
         for row, element in enumerate(elements):
             value = element if column is None else element[column]
 

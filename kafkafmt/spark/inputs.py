@@ -14,7 +14,7 @@ from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Selection
 from ..records import Chunk, RecordReader
-from ..records.damage import DamageScanner
+from ..records.damage import DamageScanner, incomplete_batch
 from ..types import BATCH_DTYPE, BatchTable, Buffer, RecordColumns
 from .source.reading import say
 
@@ -29,15 +29,16 @@ The caller must use the records of a tuple before it requests the next tuple.
 class RecordDataDecoder:
     """Decodes buffers of record data, which are the values of a binary column."""
 
-    def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
+    def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int, incomplete: str) -> None:
         self.reader: RecordReader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
         self.control = control
+        self.incomplete = incomplete
         self.table: BatchTable = np.zeros(256, BATCH_DTYPE)
 
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
         """Yield the records of the complete batches in `blob`.
 
-        If a batch is damaged, call `fault` with the error. Decoding continues after the damage,
+        If a batch is damaged, or if the last batch is incomplete and this is an error, call `fault` with the error. Decoding continues after the damage,
         unless `fault` raises an error.
         """
         scanner, position = DamageScanner(blob), 0
@@ -47,12 +48,14 @@ class RecordDataDecoder:
             if not self.control:
                 table = table[(table["attributes"] & CONTROL_BIT) == 0]
             yield from self.reader.read(blob, table, lambda _, error: fault(error))
-            if scan.error is None and scan.count < len(self.table):
-                return
-            position = scan.position
-            if scan.error is not None:
-                fault(scan.error)
-                position = _after(scanner, scan.error, position)
+            position, error = scan.position, scan.error
+            if error is None and scan.count < len(self.table) and position < scanner.size:
+                if self.incomplete == "ignore":
+                    return
+                error = incomplete_batch(blob, position)
+            if error is not None:
+                fault(error)
+                position = _after(scanner, error, position)
 
 
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:

@@ -422,10 +422,18 @@ def test_valid_stream_has_no_problems(package: ModuleType) -> None:
         sequence([b"d"], 7, 0, epoch=1),
     ]
     data = b"".join(stream)
-    assert check_batches(data + stream[0][:30]) == ([], 5, 8, len(data))
+    assert check_batches(data) == ([], 5, 8, len(data))
     assert check_batches(b"") == ([], 0, 0, 0)
     for log in sorted((GOLDEN / "kafka-4.3.1/idempotent/log").glob("*-0/*.log")):
         assert check_batches(log.read_bytes()).ok
+
+
+@pytest.mark.parametrize("size", [3, 12, 30, 60])
+def test_incomplete_batch_at_the_end_is_a_problem(size: int, package: ModuleType) -> None:
+    data = sequence([b"a", b"b"], 0, 0)
+    checked = check_batches(data + sequence([b"c"], 2, 2)[:size])
+    assert (checked.ok, checked.batches, checked.records, checked.end) == (False, 1, 2, len(data))
+    assert [(p.position, p.code) for p in checked.problems] == [(len(data), "truncated")]
 
 
 def test_every_problem_is_reported(package: ModuleType) -> None:

@@ -89,14 +89,17 @@ def test_decode_batches_keeps_columns_of_many_rows() -> None:
     truncated, marker = valid_batch(3, b"d") + valid_batch(4, b"cut off")[:-3], control_batch(COMMIT, base_offset=5)
     data = [valid_batch(0, b"a", b"b") + valid_batch(2, b"c"), None, b"", truncated, marker, valid_batch(6, b"e")]
     actual = run_on_arrow(
-        decode_batches(keep={"n": "int"}, columns=("offset", "value")), data, n=pa.array(range(6), pa.int32())
+        decode_batches(keep={"n": "int"}, columns=("offset", "value"), incomplete="ignore"),
+        data,
+        n=pa.array(range(6), pa.int32()),
     )
     assert actual.to_pydict() == {
         "n": [0, 0, 0, 3, 5],
         "offset": [0, 1, 2, 3, 6],
         "value": [b"a", b"b", b"c", b"d", b"e"],
     }
-    assert run_on_arrow(decode_batches(columns=("offset",), control=True), data).column("offset").to_pylist() == [
+    decode = decode_batches(columns=("offset",), control=True, incomplete="ignore")
+    assert run_on_arrow(decode, data).column("offset").to_pylist() == [
         0,
         1,
         2,
@@ -104,6 +107,30 @@ def test_decode_batches_keeps_columns_of_many_rows() -> None:
         5,
         6,
     ]
+
+
+def test_incomplete_batch_at_the_end_of_a_value_is_an_error() -> None:
+    good = valid_batch(0, b"a", b"b")
+    data = [good, good[:-4], b"abc", good + good[:-4]]
+    keep = {"n": "int"}
+    numbers = pa.array(range(4), pa.int32())
+    found = run_on_arrow(decode_batches(keep=keep, columns=("offset",), on_error="column"), data, n=numbers)
+    rows = [(row["n"], row["offset"], row["error"] is not None) for row in found.to_pylist()]
+    whole = [[(n, 0, False), (n, 1, False)] for n in (0, 3)]
+    assert rows == [*whole[0], (1, None, True), (2, None, True), *whole[1], (3, None, True)]
+    with pytest.raises(kafkafmt.KafkaFormatError, match=r"row 1 of this task.*the data ends"):
+        run_on_arrow(decode_batches(), data)
+    assert run_on_arrow(decode_batches(on_error="skip"), data).num_rows == 4
+    assert run_on_arrow(decode_batches(incomplete="ignore"), data).num_rows == 4
+    with pytest.raises(kafkafmt.KafkaFormatError, match="row 1 of this task"):
+        list(decode_partition()(data))
+    assert len(list(decode_partition(incomplete="ignore")(data))) == 4
+    with pytest.raises(ValueError, match="incomplete is 'no'"):
+        decode_batches(incomplete="no")
+    for value in data[1:]:
+        with pytest.raises(kafkafmt.TruncatedError):
+            kafkafmt.to_arrow(value)
+        kafkafmt.to_arrow(value, incomplete="ignore")
 
 
 def test_large_value_becomes_small_arrow_record_batches() -> None:
