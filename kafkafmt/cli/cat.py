@@ -274,6 +274,7 @@ def _selected(
     """Open a partition, and return it with its selected records. Report transactions with an unknown outcome."""
     with reading():
         log = PartitionLog(directory, limits, tell=tell)
+        log.losses.tell_remote()
         interval = selection.resolve(log)
         if interval.committed:
             transactions = log.transactions_in(interval.low, interval.high)
@@ -410,7 +411,8 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
         # `kafkafmt verify` reports a log start offset above the log end as `checkpoint_beyond_end`.
         if first > following:
             has = f"no records: the log start offset {first} is higher than the log end offset {following} (--below-log-start ignores the log start offset)"
-        parts.append(f"{log.topic}-{log.partition} has {has}")
+        remote = f" ({log.losses.remote_text})" if log.losses.remote else ""
+        parts.append(f"{log.topic}-{log.partition} has {has}{remote}")
     more = [f"and {len(chosen) - EXPLAINED} more"] if len(chosen) > EXPLAINED else []
     return f"no record{'' if start is None and end is None else ' in that range'}: {', '.join(parts + more)}"
 

@@ -10,8 +10,10 @@ import click
 from ..log.auditing.reports import PartitionReport, VerifyReport
 from ..log.auditing.verify import verify as verify_paths
 from ..log.reading.choice import PartitionNotFoundError
+from ..log.reading.loss import MISSING_END, MISSING_START, is_loss
+from ..log.reading.models import Damage
 from ..paths import without_secrets
-from ..text import counted, quantity
+from ..text import counted, offset_range, quantity
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
 from .output import NOTHING_MISSING, may_be_lost, print_report, progress_bar, say, say_lines, show, tell
@@ -44,10 +46,10 @@ def verify(
 ) -> int:
     """Check every batch, record, index and checkpoint, and report which offsets are lost.
 
-    Damage is data that cannot be read. If there is damage, the exit code is 1.
+    Damage is data that cannot be read, or that is lost, such as a missing segment. If there is
+    damage, the exit code is 1.
 
-    A finding is any other problem, such as a wrong index entry, a missing segment or an incomplete
-    last batch. With --strict, findings also set the exit code to 1.
+    A finding is any other problem, such as a wrong index entry or an incomplete last batch. With --strict, findings also set the exit code to 1.
 
     If a partition cannot be read at all, the other partitions are still checked, and the exit code
     is 3.
@@ -81,7 +83,9 @@ ADVICE = {
     "duplicate_batch": "no data is lost, but a broker delivers the batch twice; salvage copies it once",
     "batch_out_of_place": "kafkafmt delivers the batch in offset order, but a broker may not find it; salvage moves it "
     "to the right position",
-    "segment_gap": "a segment file is missing; look for it in the directory from which this copy was made",
+    MISSING_END: "the end of the log is lost on this replica, or the copy was made while the broker ran; another replica "
+    "may have it",
+    MISSING_START: "the first segments are missing; look for them in the directory from which this copy was made",
     "index_missing": DELETE_INDEX,
     "index_length": DELETE_INDEX,
     "index_garbage": DELETE_INDEX,
@@ -99,7 +103,7 @@ ADVICE = {
     "odd_codec_end": "nothing is lost; if Kafka's Java code does not read these batches to their end, salvage rebuilds them",
     "refused_by_kafka": "a broker and Java clients fail at these batches; salvage rebuilds them",
     "leader_epoch_mismatch": SALVAGE_REBUILDS,
-    "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
+    "checkpoint_beyond_end": "start no broker on this directory before the entry of the log is corrected",
     "unreadable_checkpoint": f"{MAKE_READABLE}; a broker that cannot read the file takes the log directory offline; "
     "salvage rebuilds the file, but omits partition.metadata",
     "read_committed_differs": "salvage writes markers and a transaction index that agree, except for transactions in "
@@ -120,10 +124,17 @@ def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
         f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {counted(recovered, 'record')} can be read"
     )
     show_lost(partitions)
-    if damage:
-        given = " ".join(shlex.quote(without_secrets(p)) for p in paths)
+    show_remote(partitions)
+    given = " ".join(shlex.quote(without_secrets(p)) for p in paths)
+    if lost := sum(is_loss(d) for p in partitions for d in p.damaged):
         say(
-            f"to do    {counted(damage, 'damaged span')}; everything else is intact. Do not start a broker on this directory "
+            f"to do    {counted(lost, 'range')} of offsets in no file. Look for missing files in the source of this copy. "
+            "Another replica may also have the offsets:"
+        )
+        show(f"         kafkafmt salvage {given} REPLICA --replicas merge --output NEW")
+    if spans := damage - lost:
+        say(
+            f"to do    {counted(spans, 'damaged span')}; everything else is intact. Do not start a broker on this directory "
             "before it is copied: its recovery drops everything after the first damage of a log. If a replica is intact, "
             "let it replicate. Otherwise:"
         )
@@ -146,13 +157,26 @@ def show_spans(partitions: Sequence[PartitionReport]) -> None:
     """Print one line for each damaged byte range and for each finding."""
     for p in partitions:
         name = f"{p.topic}-{p.partition}"
-        say_lines(
-            f"DAMAGE   {name} {d.file} at {d.position}, {quantity(d.length, 'byte')}: {d.message}; {may_be_lost(d)}"
-            for d in p.damaged
-        )
+        say_lines(f"DAMAGE   {name} {_place(d)}: {d.message}; {may_be_lost(d)}" for d in p.damaged)
         say_lines(f"finding  {name} {f.file}: {f.message} [{f.code}]" for f in p.findings)
     if any(p.damaged or p.findings for p in partitions):
         click.echo()
+
+
+def _place(damage: Damage) -> str:
+    """Return the file of the damage and, unless the offsets are in no file, the byte range."""
+    if is_loss(damage):
+        return damage.file
+    return f"{damage.file} at {damage.position}, {quantity(damage.length, 'byte')}"
+
+
+def show_remote(partitions: Sequence[PartitionReport]) -> None:
+    """Print the offsets of each partition that are in remote storage, which is not checked."""
+    for p in partitions:
+        if p.remote is not None:
+            say(
+                f"remote   {p.topic}-{p.partition}: {offset_range(*p.remote)} are in remote storage, which is not checked"
+            )
 
 
 def show_lost(partitions: Sequence[PartitionReport]) -> None:

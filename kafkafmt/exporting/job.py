@@ -159,6 +159,9 @@ class Export:
             planned = perf_counter()
             self._note_step("planning", 0, sum(w.log.bytes_read for w in works), 0, clock)
             self._export_splits(engine, works, splits, write, show)
+            for work in works:
+                work.damaged += work.lost()
+            self._check_damage(works)
             exported = perf_counter()
             self._keep_files(works, earlier)
             plans = [work.plans() for work in works]
@@ -206,6 +209,7 @@ class Export:
         for directory in self.chosen:
             try:
                 log = PartitionLog(directory, self._limits, tell=self._report_message)
+                log.losses.tell_remote()
                 interval = self.options.selection.resolve(log)
                 check_access(log, Work(log, interval).segments)
             except OSError as error:

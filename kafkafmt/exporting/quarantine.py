@@ -169,8 +169,10 @@ def _with_zeros(data: bytes, spans: list[tuple[int, int]]) -> bytes:
 
 
 def _row(directory: PartitionDir, damage: Damage, file: _DamagedFile | OSError) -> Row:
-    message, data = damage.message, None
+    message, data = damage.message, None if damage.length else b""
     try:
+        if not damage.length:
+            return _values(directory, damage, message, data)
         if isinstance(file, OSError):
             raise file
         data = file.read(damage.position, min(damage.length, MAX_SPAN_BYTES))
@@ -181,6 +183,10 @@ def _row(directory: PartitionDir, damage: Damage, file: _DamagedFile | OSError) 
         message += f" (the damaged bytes could not be stored: {error.strerror})"
     if data is not None and damage.length > len(data):
         message += f" (only the first {len(data)} of {damage.length} damaged bytes were stored)"
+    return _values(directory, damage, message, data)
+
+
+def _values(directory: PartitionDir, damage: Damage, message: str, data: bytes | None) -> Row:
     first, last = damage.first_offset, damage.last_offset
     place = directory.topic, directory.partition, damage.file, damage.position, damage.length
     return (*place, first, last, damage.code, message, data)

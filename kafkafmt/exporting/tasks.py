@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from ..arrow import ArrowBuilder, schema_of
 from ..arrow_columns import TARGET_BYTES
 from ..log import Damage, PartitionLog, SegmentFile
+from ..log.reading.partition import ignore
 from ..log.reading.plan import SegmentPlan
 from ..log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
 from ..log.reading.single_pass import UnconfirmedError
@@ -166,6 +167,7 @@ def _batches(
             on_end=note_end,
             confirmed_only=piece.plan is None,
             partitions=partitions,
+            on_loss=ignore,  # the driver finds lost offsets
         ):
             yield from builder.add(chunk)
     if builder.rows:

@@ -88,6 +88,18 @@ class Work:
         plan = piece.plan if piece.segment.name in self.planned else None
         return replace(piece, plan=plan, transactions=transactions)
 
+    def lost(self) -> list[Damage]:
+        """Return the selected offsets that no file contains."""
+        losses, found = self.log.losses, list[Damage | None]()
+        for plan in self.planned.values():
+            self.log.keep_plan(plan)
+        for plan in self.plans():
+            runs = plan.extents
+            if runs and not runs[0].position:
+                found.append(losses.before(plan.segment, runs[0].first_offset))
+            found.append(losses.after(plan.segment, runs[-1].last_offset + 1 if runs else -1))
+        return [d for one in [*found, losses.at_end()] for d in losses.in_interval(one, self.interval)]
+
     def plans(self) -> list[SegmentPlan]:
         """Return a plan (valid batches and damage) for each segment of the partition.
 

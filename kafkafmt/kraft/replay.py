@@ -11,6 +11,7 @@ from ..errors import KafkaFormatError
 from ..internal_topics.decode import read_metadata_record
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog
 from ..log.format.file_view import FileView
+from ..log.reading.loss import is_loss
 from ..log.reading.offset_interval import OffsetInterval
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.segment_walker import Walker
@@ -119,6 +120,8 @@ class Replay:
 
         def on_damage(damage: Damage) -> None:
             before = damage.last_offset is not None and damage.last_offset < low
+            if is_loss(damage):  # the next record shows which offsets are missing
+                return
             if not before and (damage.first_offset is None or damage.first_offset < end):
                 raise DamagedLogError(damage, str(directory.path))
 

@@ -267,11 +267,12 @@ def rewrite(case: Case) -> Any:
 
 
 ALLOWED_FINDINGS = {
-    "segment_gap",
     "transaction_in_doubt",
     "read_committed_differs",
     "max_timestamp_mismatch",
     "odd_record_offsets",
+    "odd_codec_end",
+    "refused_by_kafka",
 }
 """Findings that salvage cannot prevent: missing offsets, and missing ends of transactions."""
 

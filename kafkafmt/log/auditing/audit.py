@@ -10,11 +10,9 @@ from ...errors import StructureError
 from ...types import BatchSummary, BatchTable, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import (
-    HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
     PARTITION_METADATA,
-    RECOVERY_POINTS,
     read_leader_epochs,
     read_partition_metadata,
 )
@@ -27,13 +25,6 @@ from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
 from .audit_indexes import IndexAudit
 from .audit_states import StateAudit
-
-BEYOND = {
-    LOG_STARTS: "when a broker starts, it deletes all segments of the log",
-    RECOVERY_POINTS: "the offsets in between were on disk before",
-    HIGH_WATERMARKS: "the offsets in between were delivered to consumers",
-}
-"""For each checkpoint file, the consequence of an offset above the log end offset."""
 
 
 class PartitionAudit:
@@ -161,11 +152,11 @@ class PartitionAudit:
         end = self._log.next_offset
         states = self._states.findings(end, self._log.transactions.doubts) if self._states else []
         found = self._found + states + self._missing_indexes()
-        for name, meaning in BEYOND.items():
-            offset = self._log.directory.checkpoints.get(name, 0)
-            if end < offset <= MAX_OFFSET:
-                message = f"the checkpoint has offset {offset}, but the log ends at {end}: {meaning}"
-                found.append(Finding(name, "checkpoint_beyond_end", message))
+        offset = self._log.directory.checkpoints.get(LOG_STARTS, 0)
+        if end < offset <= MAX_OFFSET:
+            meaning = "when a broker starts, it deletes all segments of the log"
+            message = f"the checkpoint has offset {offset}, but the log ends at {end}: {meaning}"
+            found.append(Finding(LOG_STARTS, "checkpoint_beyond_end", message))
         return found
 
     def read_committed_findings(self) -> list[Finding]:

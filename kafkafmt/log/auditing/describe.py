@@ -14,7 +14,7 @@ from ..reading.partition_dir import PartitionDir
 from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
 from ..reading.read_limits import ReadLimits
-from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
+from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, remote_dict, unreadable_dict
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
 from .verify import count_from
 
@@ -70,6 +70,8 @@ class PartitionSummary:
         Smallest and largest timestamp in a batch header, in milliseconds since 1970-01-01 UTC.
     damaged : int
         Number of damaged byte ranges.
+    remote : tuple of (int, int), or None
+        First and last offset that are only in remote storage, which is not read.
     """
 
     topic: str
@@ -91,13 +93,15 @@ class PartitionSummary:
     min_timestamp: int | None
     max_timestamp: int | None
     damaged: int
+    remote: tuple[int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that ``kafkafmt ls --format json`` prints for the partition."""
         row = {f.name: getattr(self, f.name) for f in fields(self)}
         row["open_transactions"] = [asdict(t) for t in self.open_transactions]
         row["leader_epochs"] = None if self.leader_epochs is None else [asdict(e) for e in self.leader_epochs]
-        return row | {"formats": list(self.formats), "codecs": list(self.codecs)}
+        row |= {"formats": list(self.formats), "codecs": list(self.codecs)}
+        return row | remote_dict(row.pop("remote"))
 
 
 @dataclass(frozen=True)
@@ -220,6 +224,7 @@ def _opened(directory: PartitionDir, limits: ReadLimits, run: Run) -> PartitionL
 
 def describe_partition(log: PartitionLog) -> PartitionSummary:
     """Return a summary of one partition. Only batch headers are read."""
+    log.losses.tell_remote()
     plans = [log.plan(s) for s in log.segments]
     codecs = magics = 0
     for plan in plans:
@@ -252,6 +257,7 @@ def describe_partition(log: PartitionLog) -> PartitionSummary:
         min_timestamp=min(starts) if starts else None,
         max_timestamp=max(ends) if ends else None,
         damaged=sum(len(p.damaged) for p in plans),
+        remote=log.losses.remote,
     )
 
 

@@ -37,11 +37,12 @@ from ..format.names import file_name, snapshot_offset_of
 from ..format.packed import segment_name_of
 from ..format.producers import Aborted
 from ..format.span_copier import SpanCopier
+from ..reading.loss import MISSING_END
 from ..reading.models import Damage
 from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.transaction_index import IndexEntries
 from .merge_choice import batch_bytes, cut_batch
-from .merge_replica import Headers, Replica, lost_ranges, usable_epochs
+from .merge_replica import Headers, Replica, lost_ranges, missing_end, usable_epochs
 from .salvage_copy import CLUSTER_METADATA, KRAFT_SNAPSHOT, QUORUM_STATE
 from .salvage_files import copy_file
 from .salvage_source import ALL_FILE_BITS
@@ -389,10 +390,16 @@ class MergedDirectory:
         positions = (ends[here] - ends[begin]).tolist()
         names = [file_name(base) for base in bases]
         message = f"no replica has valid batches for these offsets; replicas that were read: {len(self.replicas)}"
-        return [
+        lost = [
             Damage(names[i], position, 0, first, last, LOST, message)
             for i, position, (first, last) in zip(at.tolist(), positions, ranges, strict=True)
         ]
+        mark = missing_end(self.replicas, end)
+        if mark > end and not (lost and lost[-1].last_offset is None):
+            position = int(ends[-1] - ends[np.searchsorted(self.merged["first"], bases[-1])])
+            message = f"no replica contains these offsets; replicas that were read: {len(self.replicas)}"
+            lost.append(Damage(names[-1], position, 0, end, mark - 1, MISSING_END, message))
+        return lost
 
 
 def _by_file(rows: Headers) -> Iterator[Headers]:

@@ -22,6 +22,7 @@ from ..format.checkpoints import HIGH_WATERMARKS
 from ..format.leader_epochs import Epochs, common_end, joined_epochs, trusted_epochs
 from ..reading.damage_callbacks import BatchDamage
 from ..reading.damaged_spans import DamageColumns
+from ..reading.loss import MISSING_END, without_losses
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
 from .salvage_pieces import holes_of, offsets_of
@@ -180,7 +181,7 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
         A segment cannot be read, or has changed since it was verified (EIO).
     """
     numbers = {segment.name: i for i, segment in enumerate(log.segments)}
-    holes = holes_of(damaged)
+    holes = holes_of(without_losses(damaged))
     changed = BatchDamage()
     tables: list[Headers] = []
     for part in log.parts(0, NO_END, changed, grouped=True):
@@ -311,6 +312,12 @@ def damaged_end(replica: Replica) -> tuple[int, int] | None:
     if not spans or replica.diverged:
         return None
     return min(d.first_offset or 0 for d in spans), sum(d.length for d in spans)
+
+
+def missing_end(replicas: Sequence[Replica], end: int) -> int:
+    """Return the end of the offsets that the checkpoints of the replicas contain and the merged log, up to `end`, lacks."""
+    spans = (d for replica in replicas if not replica.diverged for d in replica.damaged)
+    return max([end, *((d.last_offset or 0) + 1 for d in spans if d.code == MISSING_END)])
 
 
 def bytes_from(headers: Headers, offset: int) -> int:

@@ -31,6 +31,11 @@ def damage_dict(damage: Damage) -> dict[str, Any]:
     }
 
 
+def remote_dict(remote: tuple[int, int] | None) -> dict[str, Any]:
+    """Return the key `remote` of the JSON output, which is present only if offsets are in remote storage."""
+    return {} if remote is None else {"remote": {"first_offset": remote[0], "last_offset": remote[1]}}
+
+
 def finding_dict(finding: Finding) -> dict[str, Any]:
     """Return a finding as it appears in the JSON output."""
     return {"file": finding.file, "error": finding.code, "message": finding.message}
@@ -86,6 +91,8 @@ class PartitionReport:
         object is created when it is accessed.
     findings : sequence of Finding
         All other problems.
+    remote : tuple of (int, int), or None
+        First and last offset that are only in remote storage, which is not checked.
     """
 
     topic: str
@@ -101,6 +108,7 @@ class PartitionReport:
     last_stable_offset: int
     damaged: Sequence[Damage]
     findings: Sequence[Finding]
+    remote: tuple[int, int] | None = None
 
     @property
     def ok(self) -> bool:
@@ -117,6 +125,7 @@ class PartitionReport:
         row = {f.name: getattr(self, f.name) for f in fields(PartitionReport)}
         row["damaged"] = [damage_dict(d) for d in self.damaged]
         row["findings"] = [finding_dict(f) for f in self.findings]
+        del row["remote"]  # all keys of the object are always present
         return row
 
     def with_findings(self, findings: Sequence[Finding]) -> PartitionReport:

@@ -39,6 +39,7 @@ from ..format.names import file_name
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import snapshot_of
 from ..format.span_copier import SpanCopier
+from ..reading.loss import without_losses
 from ..reading.models import Damage, Finding
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -104,7 +105,7 @@ def salvage_partition(
     """
     directory = log.directory
     left_out = (bounds or Bounds.around(directory)).apply_to(directory)
-    holes = holes_of(damaged)
+    holes = holes_of(without_losses(damaged))
     kept: list[tuple[SegmentFile, IntArray]] = []
     for segment in log.segments:
         runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
@@ -158,6 +159,7 @@ class PartitionCopy:
     spans: SpanCopier
     scratch: Scratch
     gaps: bool
+    misses_offsets: bool
 
     def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut], abort_open: bool = False) -> None:
         self.log = log
@@ -181,6 +183,8 @@ class PartitionCopy:
 
         This depends only on the copied batches, so that salvage of a salvaged copy changes nothing.
         """
+        self.misses_offsets = False
+        """Whether offsets are missing in the copy, between its first and its last offset."""
         self._aborts = abort_open
 
     def is_copied(self, source: SegmentFile, spans: IntArray, damaged: bool) -> bool:
@@ -212,12 +216,12 @@ class PartitionCopy:
         The function does not delete files. It returns the base offsets of the segments that were
         written in the meantime.
         """
-        mark, gaps, count = self.state.mark(), self.gaps, len(self.bases)
+        mark, gaps, count = self.state.mark(), (self.gaps, self.misses_offsets), len(self.bases)
         counts = self.made.batches, self.made.bytes, self.made.next_offset
 
         def undo() -> list[int]:
             self.state.take_back(mark)
-            self.gaps = gaps
+            self.gaps, self.misses_offsets = gaps
             self.made.segments = count
             self.made.batches, self.made.bytes, self.made.next_offset = counts
             written, self.bases = self.bases[count:], self.bases[:count]
@@ -356,7 +360,9 @@ class PartitionCopy:
             self._new(name + suffix, data, mode)
         if made.aborted:
             self._new(f"{name}.txnindex", transaction_index_bytes(made.aborted), mode)
-        self.gaps |= made.next_offset - base > made.offsets
+        lacks = made.next_offset - base > made.offsets
+        self.gaps |= lacks
+        self.misses_offsets |= lacks or (len(self.bases) > 1 and base > self.made.next_offset)
         self.made.next_offset = made.next_offset
         self.made.segments += 1
         self.made.batches += made.batches
@@ -387,6 +393,8 @@ class PartitionCopy:
             self.made.offsets[LOG_STARTS] = log_start
         if CLEANER_OFFSETS in known:
             self.made.offsets[CLEANER_OFFSETS] = min(known[CLEANER_OFFSETS], end)
+        elif self.misses_offsets:  # without an entry, the missing offsets of the copy would be reported as lost
+            self.made.offsets[CLEANER_OFFSETS] = start
         return self.made
 
     def _abort_transactions(self) -> None:

@@ -110,7 +110,9 @@ def stats(
     def read(directory: PartitionDir) -> tuple[PartitionDir, PartitionStats, int] | None:
         counts: ContentCounts | None = None
         with run.reading(directory):
-            reader = _PartitionReader(PartitionLog(directory, limits, tell=run.tell), deep)
+            log = PartitionLog(directory, limits, tell=run.tell)
+            log.losses.tell_remote()
+            reader = _PartitionReader(log, deep)
             counts = reader.read(run)
         content = collected.add(directory.topic, counts)
         if content is None:
@@ -194,33 +196,40 @@ class _PartitionReader:
             self._read_records(run)
         else:
             for segment in self._log.segments:
-                self._read_headers(segment)
+                reached = self._read_headers(segment)
+                self._counts.damaged += self._log.losses.after(segment, reached) is not None
                 run.advance(segment.size)
+            self._counts.damaged += self._log.losses.at_end() is not None
         return self._counts
 
     def _damage(self, _: Damage) -> None:
         self._counts.damaged += 1
 
-    def _read_headers(self, segment: SegmentFile) -> None:
-        """Count the batches of a segment from their headers. Read whole batches if the headers are inconsistent."""
-        found = ContentCounts(deep=False)
+    def _read_headers(self, segment: SegmentFile) -> int:
+        """Count the batches of a segment from their headers. Read whole batches if the headers are inconsistent.
+
+        Return the offset after the last batch, or -1 if it is unknown.
+        """
+        found, reached = ContentCounts(deep=False), -1
         try:
             with FileView(segment.path, fill_unreadable=True) as view:
                 try:
                     for table in header_tables(view, segment.base_offset or 0, segment.next_base):
-                        rows = table[last_offsets(table) >= self._low]
+                        lasts = last_offsets(table)
+                        rows, reached = table[lasts >= self._low], int(lasts[-1]) + 1
                         found.add_batches(rows, self._records_of(rows, view))
                 except UnclearHeadersError:
                     pass
                 else:
                     self._counts.merge(found)
-                    return
+                    return reached
                 finally:
                     self._headers_read += view.bytes_read
         except FileNotFoundError:
             self._log.skip_missing(segment)
-            return
+            return -1
         self._read_plan(segment)
+        return -1
 
     def _read_plan(self, segment: SegmentFile) -> None:
         plan = self._log.plan(segment)
@@ -255,7 +264,7 @@ class _PartitionReader:
         reader = RecordReader(READ_COLUMNS, first_offset=self._low, max_batch_bytes=log.max_batch_bytes)
         done = ""
         sizes = {s.name: s.size for s in log.segments}
-        for part in log.parts(self._low, NO_END, self._damage, grouped=True):
+        for part in log.parts(self._low, NO_END, self._damage, grouped=True, on_loss=self._damage):
             name = part.plan.segment.name
             if name != done:
                 run.advance(sizes.pop(done, 0))

@@ -236,7 +236,7 @@ class Content:
         The number of records over time. If only headers were read, the records of a batch are spread
         evenly between the first and the largest timestamp of the batch.
     damaged : int
-        Number of damaged byte ranges.
+        Number of damaged byte ranges, and of ranges of lost offsets.
     record_bytes : Sizes or None
         Sizes of the records. The size of a record is the sum of the sizes of its key, its value,
         its header keys and its header values. None if the records were not read.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 
@@ -13,7 +12,6 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...records.odd_ends import refused_by_java
-from ...text import offset_range
 from ...types import BATCH_DTYPE, BatchTable, RecordColumns
 from ..format.file_view import FileView
 from ..reading.damage_callbacks import BatchDamage, OnDamage
@@ -105,8 +103,9 @@ def verify(
 
     Notes
     -----
-    Damage is data that cannot be read. A finding is any other problem, such as a wrong index entry,
-    a missing segment or an incomplete last batch. Nothing is written.
+    Damage is data that cannot be read, or offsets that are lost, such as those of a missing segment. A
+    finding is any other problem, such as a wrong index entry or an incomplete last batch. Nothing is
+    written.
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
@@ -143,6 +142,7 @@ def verify_partition(
         The partition cannot be read.
     """
     low = log.log_start_offset
+    log.losses.tell_remote()
     damaged: list[tuple[str, Sequence[Damage]]] = []
     findings: list[Sequence[Finding]] = [list(log.directory.problems)]
     audit = None if shallow else PartitionAudit(log)
@@ -187,7 +187,9 @@ def verify_partition(
         if progress is not None:
             progress(plan.size)
     first_pass.finish()
-    found = _segment_gaps(log, plans) + (audit.findings() if audit else [])
+    found = log.losses.findings() + (audit.findings() if audit else [])
+    between, end = log.losses.between(), log.losses.at_end()
+    damaged = [(lost.file, [lost]) for lost in between] + damaged + ([] if end is None else [(end.file, [end])])
     isolation = audit.read_committed_findings() if audit else []
     spans = Joined(part for _, part in sorted(damaged, key=itemgetter(0)))
     lost = _lost_records(spans, low)
@@ -205,6 +207,7 @@ def verify_partition(
         last_stable_offset=log.transactions.last_stable_offset,
         damaged=spans,
         findings=Joined([*findings, found, DoubtFindings(log.transactions.doubts), isolation]),
+        remote=log.losses.remote,
     )
 
 
@@ -325,57 +328,3 @@ def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
     missing = ~spans.empty & (spans.last >= low)
     first, records = spans.first[missing], spans.records[missing]
     return None if (records == UNKNOWN_COUNT).any() or (first < low).any() else int(records.sum())
-
-
-def _segment_gaps(log: PartitionLog, plans: Sequence[SegmentPlan]) -> list[Finding]:
-    """Return a finding for each gap in the offsets between two segments.
-
-    If the first segment is damaged, a gap between its base offset and its first batch is also a finding.
-
-    Gaps that compaction or damage explains are omitted. Two segments are compared only if they are
-    adjacent in the directory, because the caller may have passed only some of the `.log` files. A
-    segment without readable batches counts as empty.
-    """
-    findings: list[Finding] = []
-    end: int | None = None
-    # A file without damage can be an excerpt of a segment. Therefore, it can begin at any offset.
-    if plans and len(plans[0].damaged):
-        segment, start = plans[0].segment, _first_offset(plans[0])
-        if segment.base_offset is not None and start is not None:
-            begin = max(segment.base_offset, log.log_start_offset)
-            if begin < start:
-                findings.append(_segment_gap(segment.name, begin, start))
-    for plan, next_plan in itertools.pairwise(plans):
-        segment, following = plan.segment, next_plan.segment
-        base, next_offset = following.base_offset, plan.next_offset
-        if next_offset is not None or segment.size == 0:
-            end = segment.base_offset if next_offset is None else next_offset
-        if base is None or base != segment.next_base:
-            end = None
-        elif len(plan.damaged):
-            damaged = DamageColumns.of(plan.damaged)
-            if not all(damaged.known.tolist()):
-                end = None
-            elif base - 1 in damaged.last.tolist():
-                end = base
-        # The first offset is the base offset or the offset of the first batch. Usually, neither is after `end`.
-        if end is not None and base is not None and end < max(base, next_plan.first_offset or 0):
-            begins = _first_offset(next_plan)
-            if begins is not None and end < begins:
-                findings.append(_segment_gap(following.name, end, begins))
-    # It can take long to find out whether the log was compacted.
-    return [] if findings and log.compacted else findings
-
-
-def _first_offset(plan: SegmentPlan) -> int | None:
-    """Return the first offset of the valid batches in a segment.
-
-    Return the base offset instead if there are no valid batches, or if damage begins at the base offset.
-    """
-    base, first = plan.segment.base_offset, plan.first_offset
-    return base if first is None or (DamageColumns.of(plan.damaged).first == base).any() else first
-
-
-def _segment_gap(file: str, first: int, end: int) -> Finding:
-    """Return the finding for missing offsets from `first` to `end` (exclusive)."""
-    return Finding(file, "segment_gap", f"no segment contains {offset_range(first, end - 1)}")

@@ -287,7 +287,7 @@ class VerifyPass:
         walk, checked, self._gap_checked = self._walk, self._gap_checked, True
         if checked or walk is None or self._before is None or not walk.found.open or first_offset <= self._before:
             return
-        if self.log.directory.cleaned:
+        if self.log.directory.was_cleaned:
             self._walk = None
         else:
             walk.gap(self._before, self._segment.name)
@@ -295,5 +295,5 @@ class VerifyPass:
 
     def finish(self) -> None:
         """If `see` was called with every batch, set `log.transactions`."""
-        if self._walk is not None and not (self._gaps and self.log.compacted):
+        if self._walk is not None and not (self._gaps and self.log.was_cleaned):
             self.log.transactions = settle(self._walk)

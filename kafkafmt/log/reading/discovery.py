@@ -12,32 +12,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath, input_path
 from ...threads import map_waiting
 from ..format import file_view, files
 from ..format.checkpoints import (
+    CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
     OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
+    RECOVERY_POINTS,
     read_offset_checkpoint,
 )
-from ..format.names import parse_partition_name
+from ..format.names import PartitionName, parse_partition_name
 from ..format.packed import base_of, bases_in, is_log_name, segment_name_of
 from . import recognize
 from .archives import archive_root
 from .listings import Listings, NoListings
 from .models import Finding
 from .nearby_logs import nearby_logs
-from .partition_dir import PartitionDir, SegmentFile
+from .partition_dir import CLUSTER_METADATA, PartitionDir, SegmentFile
 from .patterns import matching
 from .replicas import choose_replicas, in_order
 
-Checkpoints = dict[str, dict[tuple[str, int], int]]
 INCOMPLETE = ".kafkafmt-salvage"
 """Name of the subdirectory in which `salvage` writes its output. A log directory that contains such
 a subdirectory is incomplete.
@@ -49,6 +52,27 @@ SWAP_MESSAGE = (
 """Message about a `.log.swap` file, whose records may be in no other file (Kafka: ``LogLoader.load``)."""
 LOST_AND_FOUND = "lost+found"
 """Name of a directory that many file systems have in their root. Only the root user may list it."""
+
+
+class Checkpoints(NamedTuple):
+    """The checkpoints of a log directory.
+
+    They are read before the partition directories are listed. Therefore, a running broker never makes
+    a log end below its checkpoints.
+    """
+
+    offsets: dict[str, dict[tuple[str, int], int]]
+    """Maps the name of a checkpoint file to its entries."""
+    problems: list[Finding]
+    clean: bool = False
+    """Whether `.kafka_cleanshutdown` exists."""
+    marked: int | None = None
+    """Time at which the high watermarks were written, in ns."""
+
+    def prove(self, key: tuple[str, int]) -> bool:
+        """Return whether a partition had records, so that a directory without a segment has lost them."""
+        marks = (RECOVERY_POINTS, HIGH_WATERMARKS) if self.clean else (RECOVERY_POINTS,)
+        return any(self.offsets.get(name, {}).get(key, 0) > 0 for name in marks)
 
 
 class NoLogError(OSError):
@@ -114,6 +138,9 @@ def discover(
     for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
         found += _discover_path(path, messages, listings or NoListings())
     merged = _merged(found)
+    metadata_logs = tuple(dict.fromkeys(p.path for p in merged if p.topic == CLUSTER_METADATA))
+    for partition in merged:
+        partition.metadata_logs = metadata_logs
     chosen = in_order(merged) if every_replica else choose_replicas(merged, replicas, messages)
     return Discovery(chosen, list(dict.fromkeys(messages)))
 
@@ -151,6 +178,7 @@ def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
                 added = [s for s in p.segments if s.name not in names]
                 other.segments = sorted(other.segments + added, key=_segment_order)
                 other.named = other.named or p.named
+                other.whole = other.whole or p.whole
                 other.problems += [problem for problem in p.problems if problem not in other.problems]
         merged += by_place.values()
     return merged
@@ -167,9 +195,12 @@ def _discover_path(path: Location, messages: list[str], listings: Listings) -> l
             return _discover_path(inside, messages, listings)
         _check_log_file(path)
         _, names, sizes = files.list_with_sizes(path.parent)
-        return [_partition(path.parent, [path.name], names, sizes, messages, named=True)]
+        return [replace(_partition(path.parent, [path.name], names, sizes, messages, named=True), whole=False)]
+    parsed = parse_partition_name(path.name)
+    notes = list[str]()
+    checkpoints = _checkpoints_next_to(path, notes) if parsed.parsed else None
     if (known := listings.find(path)) is not None:
-        return [_with_checkpoints(known, _checkpoints_next_to(path, messages)[0])]
+        return [_with_checkpoints(known, checkpoints or _checkpoints_next_to(path, messages))]
     state = listings.state_of(path)
     directories, names, sizes = files.list_with_sizes(path)
     if INCOMPLETE in directories:
@@ -179,23 +210,25 @@ def _discover_path(path: Location, messages: list[str], listings: Listings) -> l
         )
     logs = [n for n in names if is_log_name(n)]
     if any(base_of(n) is not None for n in logs):
-        partition = _partition(path, logs, names, sizes, messages, named=True)
+        messages += notes
+        partition = _partition(path, logs, names, sizes, messages, named=True, checkpoints=checkpoints)
         listings.add(path, state, partition)
         return [partition]
     packed = recognize.packed_logs(names)
     links = [n for n in names if parse_partition_name(n).parsed and not files.is_file(path / n)]
     messages += [f"{path / link}: the target of the link does not exist" for link in links]
     # Requests for missing objects are avoided, because each request takes long.
-    checkpoints = [n for n in OFFSET_CHECKPOINTS if n in sizes] if isinstance(path, UrlPath) else OFFSET_CHECKPOINTS
-    found = _partitions_in(path, directories, checkpoints, messages, listings)
+    existing = [n for n in OFFSET_CHECKPOINTS if n in sizes] if isinstance(path, UrlPath) else OFFSET_CHECKPOINTS
+    own = _read_checkpoints(path, existing, CLEAN_SHUTDOWN in names)
+    found = _partitions_in(path, directories, own, messages, listings)
     if found:
         messages += [_packed_message(path / name) for name in packed]
         return found
     valid = [n for n in logs if recognize.has_valid_batch(path / n)]
     if valid:
-        return [_partition(path, valid, names, sizes, messages, named=True)]
-    if parse_partition_name(path.name).parsed and PARTITION_METADATA in names:
-        return [_partition(path, [], names, sizes, messages, named=True)]
+        return [_partition(path, valid, names, sizes, messages, named=True, checkpoints=checkpoints)]
+    if checkpoints is not None and (PARTITION_METADATA in names or checkpoints.prove((parsed.topic, parsed.partition))):
+        return [_partition(path, [], names, sizes, messages, named=True, checkpoints=checkpoints)]
     why = "no .log file and no partition directory"
     if logs:
         why = f"no file name is a base offset of 20 digits, and {_few(logs)}"
@@ -232,19 +265,18 @@ def _few(names: list[str]) -> str:
 
 
 def _partitions_in(
-    path: Location, directories: list[str], checkpoints: Sequence[str], messages: list[str], listings: Listings
+    path: Location, directories: list[str], checkpoints: Checkpoints, messages: list[str], listings: Listings
 ) -> list[PartitionDir]:
-    """Return the partition directories of a log directory. `checkpoints` contains the names of its checkpoints.
+    """Return the partition directories of a log directory.
 
     If a partition directory cannot be read, its `PartitionDir` contains the exception in the
     attribute `error`.
     """
-    offsets = _read_checkpoints(path, checkpoints)
 
     def read(directory: str) -> tuple[PartitionDir | None, list[str]]:
         name, notes = parse_partition_name(directory), list[str]()
         try:
-            return _partition_in(path / directory, name.parsed, notes, offsets, listings), notes
+            return _partition_in(path / directory, name, notes, checkpoints, listings), notes
         except OSError as error:
             if name.parsed:
                 unreadable = PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error)
@@ -262,17 +294,18 @@ def _partitions_in(
 
 def _partition_in(
     path: Location,
-    parsed: bool,
+    name: PartitionName,
     messages: list[str],
-    checkpoints: tuple[Checkpoints, list[Finding]],
+    checkpoints: Checkpoints,
     listings: Listings,
 ) -> PartitionDir | None:
     """Return the partition directory at `path`, or None if `path` is not a partition directory.
 
-    `parsed` is True if the name of the directory has the form `topic-partition`.
+    A directory without a segment is a partition directory if it contains other files of a partition,
+    or if a checkpoint shows that its segments are lost.
     """
     if (known := listings.find(path)) is not None:
-        return _with_checkpoints(known, checkpoints[0])
+        return _with_checkpoints(known, checkpoints)
     state = listings.state_of(path)
     try:
         _, inner, sizes = files.list_with_sizes(path)
@@ -280,9 +313,10 @@ def _partition_in(
         messages.append(f"{path}: deleted before it was read, by retention or with its topic")
         return None
     logs = _segments_among(path, inner)
-    if not parsed and not any(base_of(n) is not None for n in logs):
+    if not name.parsed and not any(base_of(n) is not None for n in logs):
         return None
-    if not logs and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
+    lost = name.parsed and name.state == "live" and checkpoints.prove((name.topic, name.partition))
+    if not logs and not lost and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
         return None
     partition = _partition(path, logs, inner, sizes, messages, checkpoints=checkpoints)
     listings.add(path, state, partition)
@@ -299,9 +333,13 @@ def _segments_among(path: Location, names: list[str]) -> list[str]:
     return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
 
 
-def _read_checkpoints(root: Location, names: Sequence[str] = OFFSET_CHECKPOINTS) -> tuple[Checkpoints, list[Finding]]:
-    values: Checkpoints = {}
+def _read_checkpoints(
+    root: Location, names: Sequence[str] = OFFSET_CHECKPOINTS, clean: bool | None = None
+) -> Checkpoints:
+    """Read the checkpoints of a log directory. If `clean` is None, check whether `.kafka_cleanshutdown` exists."""
+    values: dict[str, dict[tuple[str, int], int]] = {}
     problems = []
+    marked = None if isinstance(root, UrlPath) else (files.stamp(root / HIGH_WATERMARKS) or (0, 0, 0))[2]
 
     def read(name: str) -> dict[tuple[str, int], int] | StructureError:
         try:
@@ -314,7 +352,8 @@ def _read_checkpoints(root: Location, names: Sequence[str] = OFFSET_CHECKPOINTS)
             problems.append(Finding(name, "unreadable_checkpoint", found.message))
         else:
             values[name] = found
-    return values, problems
+    clean = files.exists(root / CLEAN_SHUTDOWN) if clean is None else clean
+    return Checkpoints(values, problems, clean, marked)
 
 
 def _partition(
@@ -324,7 +363,7 @@ def _partition(
     sizes: dict[str, int],
     messages: list[str],
     named: bool = False,
-    checkpoints: tuple[Checkpoints, list[Finding]] | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> PartitionDir:
     name = parse_partition_name(path.name)
     if not name.parsed and logs:
@@ -333,7 +372,7 @@ def _partition(
         )
     if checkpoints is None:
         checkpoints = _checkpoints_next_to(path, messages)
-    values, problems = checkpoints[0], list(checkpoints[1])
+    problems = list(checkpoints.problems)
     if any(problem.file == LOG_STARTS for problem in problems):
         messages.append(
             f"{path.parent / LOG_STARTS}: ignored, because it cannot be read; each log starts with its first segment"
@@ -353,19 +392,19 @@ def _partition(
         problems=problems,
         inode=files.inode(path),
     )
-    return _with_checkpoints(found, values)
+    return _with_checkpoints(found, checkpoints)
 
 
-def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> PartitionDir:
+def _with_checkpoints(partition: PartitionDir, checkpoints: Checkpoints) -> PartitionDir:
     """Copy the offsets of a partition, such as its log start offset, from the checkpoint files of the log directory."""
-    key = partition.key
-    offsets = {file: found[key] for file, found in values.items() if key in found} if partition.state == "live" else {}
-    partition.checkpoints = offsets
+    key, live = partition.key, partition.state == "live"
+    offsets = {file: found[key] for file, found in checkpoints.offsets.items() if key in found} if live else {}
+    partition.checkpoints, partition.clean, partition.marked = offsets, checkpoints.clean, checkpoints.marked
     partition.log_start, partition.cleaned = offsets.get(LOG_STARTS, 0), CLEANER_OFFSETS in offsets
     return partition
 
 
-def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoints, list[Finding]]:
+def _checkpoints_next_to(path: Location, messages: list[str]) -> Checkpoints:
     """Read the checkpoints in the parent directory of a partition directory."""
     try:
         return _read_checkpoints(path.parent)
@@ -373,7 +412,7 @@ def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoin
         messages.append(
             f"{path.parent}: its checkpoints cannot be read ({error.strerror}); each log starts with its first segment"
         )
-        return {}, []
+        return Checkpoints({}, [])
 
 
 def _skipped(path: Location, names: list[str], segments: list[SegmentFile]) -> list[str]:

@@ -27,6 +27,7 @@ from ...constants import (
 from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
 from ..format.file_view import FileView, aligned_buffer
 from ..format.producers import Marker
+from .compaction import MANY_GAPS, thinned
 from .part_builder import TABLE_ROWS
 
 SMALL_BATCH = 8 << 10
@@ -126,6 +127,11 @@ class HeaderWalk:
     def _headers(self) -> BatchTable:
         """Array for the batch headers in a block."""
         return np.empty(TABLE_ROWS, BATCH_DTYPE)
+
+    @property
+    def shows_compaction(self) -> bool:
+        """Whether the batches show that the log was compacted, even if one of them may be out of place."""
+        return self.thinned or self.gaps >= MANY_GAPS
 
     def open(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:
         """Begin a segment.
@@ -259,7 +265,7 @@ class HeaderWalk:
         """Count the gaps before and between the batches in `rows`, and check whether compaction has removed records."""
         gaps = rows["base_offset"] > np.append(self.last, last_offsets(rows)[:-1]) + 1
         self.gaps += int(np.count_nonzero(gaps if self._continues else gaps[1:]))
-        self.thinned |= bool(((rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])).any())
+        self.thinned |= thinned(rows)
 
 
 def _markers_in(buffer: Buffer, rows: BatchTable, attributes: int) -> dict[int, Marker]:

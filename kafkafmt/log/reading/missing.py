@@ -64,7 +64,7 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
         raise unavailable(
             segment, "the file is missing, and its directory no longer contains a segment: it was emptied or unmounted"
         )
-    start = max(bases[0], _log_start_checkpoint(directory))
+    start = max(bases[0], checkpoint_offset(directory, LOG_STARTS))
     if segment.base_offset is None or not _end(segment, bases[0]) <= start:
         what = f"the file is missing, but retention has not removed it: the log starts at offset {start}"
         raise unavailable(segment, f"{what}; if a broker compacted the log, or moved the partition, read it again")
@@ -83,16 +83,16 @@ def _end(segment: SegmentFile, first_base: int) -> int:
     return max(first_base, segment.base_offset + 1)
 
 
-def _log_start_checkpoint(directory: PartitionDir) -> int:
-    """Read a partition's log start offset from the checkpoint in its log directory.
+def checkpoint_offset(directory: PartitionDir, name: str) -> int:
+    """Read a partition's offset in a checkpoint of its log directory, such as its log start offset.
 
     Return 0 if the checkpoint does not contain the partition.
     """
     if directory.state != "live":
         return 0
     try:
-        text = file_view.read_text(directory.path.parent / LOG_STARTS)
-        return read_offset_checkpoint(text or "", LOG_STARTS).get(directory.key, 0)
+        text = file_view.read_text(directory.path.parent / name)
+        return read_offset_checkpoint(text or "", name).get(directory.key, 0)
     except (OSError, StructureError):
         return 0
 

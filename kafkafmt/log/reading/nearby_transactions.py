@@ -42,7 +42,6 @@ from ..format.snapshots import ProducerEntry, read_snapshot
 from .header_walk import HeaderWalk, TransactionalBatches, UnclearHeadersError, read_batch
 from .index_ranges import ReadCounts, stretch_of
 from .partition_dir import PartitionDir, SegmentFile
-from .remainder import MANY_GAPS
 from .transactions import Transactions
 
 MOST_SNAPSHOTS = 2
@@ -132,7 +131,7 @@ def _batches(
     last: int | None = None
     for segment in segments:
         base = segment.base_offset or 0
-        if last is not None and base != last + 1 and not directory.cleaned:
+        if last is not None and base != last + 1 and not directory.was_cleaned:
             raise UnclearHeadersError
         outcomes.add_index(segment)
         with _counted_view(segment, counts) as view:
@@ -141,7 +140,7 @@ def _batches(
             limit = MAX_OFFSET if segment.next_base is None else segment.next_base - 1
             walk.open(view, position, end, before, limit)
             while (found := walk.read()) is not None:
-                if last is not None and walk.first is not None and walk.first > last + 1 and not directory.cleaned:
+                if last is not None and walk.first is not None and walk.first > last + 1 and not directory.was_cleaned:
                     raise UnclearHeadersError
                 yield segment, found
         if segment.next_base is None:
@@ -203,8 +202,7 @@ def outcomes_near(
         return None
     if high < end or outcomes.spans or not outcomes.agrees_with_indexes(base if low is None else low, high):
         return None
-    compacted = directory.cleaned or walk.thinned or walk.gaps >= MANY_GAPS
-    if walk.gaps and not compacted:  # batches after a gap can be out of place
+    if walk.gaps and not walk.shows_compaction and not directory.was_cleaned:  # batches after a gap can be out of place
         return None
     result = Transactions()
     result.aborted.update(outcomes.aborted)

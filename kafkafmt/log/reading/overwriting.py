@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...types import IntArray
+from .compaction import runs_lack_offsets
 from .damaged_spans import NOTHING_OVERWRITTEN, OffsetBounds, Overwritten
-from .parts import UNKNOWN_COUNT, Parts, RunColumns
+from .parts import Parts, RunColumns
 
 
 def overwriting_copies(
@@ -65,7 +66,7 @@ def overwriting_copies(
         copies or damage at another place.
     """
     none = np.zeros(len(copies_at), bool)
-    if not len(copies_at) or _thinned(parts.runs.at(chosen)):
+    if not len(copies_at) or runs_lack_offsets(parts.runs.at(chosen)):
         return none, NOTHING_OVERWRITTEN
     bounds, run_at = OffsetBounds(parts, chosen, moved, lower, upper), parts.run_at[chosen]
     first, last, known = bounds.of(copies_at)
@@ -90,16 +91,11 @@ def overwritten_elsewhere(parts: Parts, n_bads: int, lower: int, upper: int | No
     For the parameters, see `overwriting_copies`. `parts` must contain a separate range after each gap.
     """
     bads = _empty(OffsetBounds(parts, None, None, lower, upper), parts, n_bads)
-    if not len(bads) or _thinned(parts.runs):
+    if not len(bads) or runs_lack_offsets(parts.runs):
         return NOTHING_OVERWRITTEN
     gaps = _gaps_between_adjacent(parts, np.arange(len(parts.runs)), lower, upper)
     overwritten = _explained_by(gaps, parts.run_at, parts.bad_at[bads], parts.bads.position[bads])
     return NOTHING_OVERWRITTEN if overwritten is None else overwritten
-
-
-def _thinned(runs: RunColumns) -> bool:
-    """Return whether offsets are missing inside a batch."""
-    return bool((~runs.dense & (runs.records != UNKNOWN_COUNT)).any())
 
 
 def _empty(bounds: OffsetBounds, parts: Parts, n_bads: int) -> IntArray:

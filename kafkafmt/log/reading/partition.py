@@ -40,6 +40,10 @@ from .transaction_walk import find_transactions
 from .transactions import Transactions
 
 
+def ignore(_: Damage) -> None:
+    """Ignore damage."""
+
+
 class PartitionLog(PlannedLog):
     """A partition that is opened for reading. For the parameters, see `PlannedLog`."""
 
@@ -148,7 +152,13 @@ class PartitionLog(PlannedLog):
         self._planned_first.add(segment.name)
 
     def parts(
-        self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False, headers_only: bool = False
+        self,
+        start: int,
+        end: int,
+        on_damage: OnDamage | None,
+        grouped: bool = False,
+        headers_only: bool = False,
+        on_loss: OnDamage | None = ignore,
     ) -> Iterator[Part]:
         """Yield the batches that contain offsets in [start, end), in offset order, as `Part` objects.
 
@@ -158,27 +168,67 @@ class PartitionLog(PlannedLog):
         sides of a damaged byte range, and batches below `start`. The damage is then reported before
         the `Part` is yielded. If `headers_only` is True, the buffer of a `Part` can be
         empty, and larger byte ranges are checked at once.
+
+        `on_loss` is called like `on_damage` with lost offsets that overlap [start, end), which are not
+        in any file. By default, they are not searched.
         """
         ahead = SegmentsAhead(self.segments_in(start, end), start, end, self._stretches)
         scratch = Scratch()
         for segment in ahead:
-            rest: Remainder | None = None
-            if segment.name not in self._plans:
-                rest = yield from self._in_one_pass(segment, start, end, headers_only, ahead)
-                if rest is None:
-                    continue
-            if isinstance(rest, StretchRemainder):
-                plan = self.plan(segment, scratch=scratch)
-                yield from self._remaining_parts(
-                    plan, rest, start, start, end, on_damage, grouped=False, scratch=scratch
-                )
-            elif rest is not None and rest.reached:
-                first = max(start, rest.reached)
-                plan = self._plan_of_range(segment, first, end) or self.plan(segment, scratch=scratch)
-                yield from self._remaining_parts(plan, rest, start, first, end, on_damage, grouped, scratch)
-            else:
-                events = self.events_of(segment, start, end, scratch)
-                yield from self.segment_parts(events, start, end, on_damage, grouped, scratch)
+            reached = -1
+            for part in self._parts_of(segment, start, end, on_damage, grouped, headers_only, ahead, scratch):
+                if reached < 0 and on_loss is not ignore:
+                    self._loss(self._lost_before(segment, part), start, end, on_loss)
+                reached = part.last_offset(len(part.table) - 1) + 1
+                yield part
+            if on_loss is not ignore and reached < end:
+                self._loss(self._lost_after(segment, reached), start, end, on_loss)
+        if on_loss is not ignore:
+            self._loss(self.losses.at_end(), start, end, on_loss)
+
+    def _parts_of(
+        self,
+        segment: SegmentFile,
+        start: int,
+        end: int,
+        on_damage: OnDamage | None,
+        grouped: bool,
+        headers_only: bool,
+        ahead: SegmentsAhead,
+        scratch: Scratch,
+    ) -> Iterator[Part]:
+        """Yield the batches of one segment like `parts`."""
+        rest: Remainder | None = None
+        if segment.name not in self._plans:
+            rest = yield from self._in_one_pass(segment, start, end, headers_only, ahead)
+            if rest is None:
+                return
+        if isinstance(rest, StretchRemainder):
+            plan = self.plan(segment, scratch=scratch)
+            yield from self._remaining_parts(plan, rest, start, start, end, on_damage, grouped=False, scratch=scratch)
+        elif rest is not None and rest.reached:
+            first = max(start, rest.reached)
+            plan = self._plan_of_range(segment, first, end) or self.plan(segment, scratch=scratch)
+            yield from self._remaining_parts(plan, rest, start, first, end, on_damage, grouped, scratch)
+        else:
+            events = self.events_of(segment, start, end, scratch)
+            yield from self.segment_parts(events, start, end, on_damage, grouped, scratch)
+
+    def _loss(self, lost: Damage | None, start: int, end: int, on_loss: OnDamage | None) -> None:
+        """Report lost offsets that overlap [start, end)."""
+        if lost is not None and (lost.first_offset or 0) < end and start <= (lost.last_offset or 0):
+            self.damage(lost, on_loss)
+
+    def _lost_before(self, segment: SegmentFile, part: Part) -> Damage | None:
+        """Return the lost offsets before the first batch of a segment, if `part` begins with this batch."""
+        if part.extent.position or part.extent.first_offset <= (segment.base_offset or 0):
+            return None
+        return self.losses.before(segment, part.extent.first_offset)
+
+    def _lost_after(self, segment: SegmentFile, reached: int) -> Damage | None:
+        """Return the lost offsets after the last batch of a segment, if no other task reads the end of the segment."""
+        stretch = self._stretches.get(segment.name)
+        return None if stretch is not None and stretch.end.indexed else self.losses.after(segment, reached)
 
     def _in_one_pass(
         self, segment: SegmentFile, start: int, end: int, headers_only: bool, ahead: SegmentsAhead
@@ -380,6 +430,7 @@ class PartitionLog(PlannedLog):
         capacity: int = 16384,
         select: Callable[[Part, BatchTable], BatchTable] | None = None,
         in_order: bool = False,
+        on_loss: OnDamage | None = None,
     ) -> Iterator[Chunk]:
         """Yield the selected records as decoded columns, in offset order.
 
@@ -407,7 +458,13 @@ class PartitionLog(PlannedLog):
             Whether `on_damage` is called after all records before the damage, and before all records after it.
             By default, records before and after damage are read together if that is faster. `on_damage` is
             then called before these records.
+        on_loss : callable, optional
+            Called instead of `on_damage` with lost offsets; see `parts`. By default, `on_damage` is called.
         """
+        if on_loss is None and not isinstance(on_damage, BatchDamage):
+            on_loss = on_damage
+        elif on_loss is None:
+            on_loss = ignore
         if interval is None:
             interval = OffsetInterval(self.log_start_offset)
         transactions: Transactions | None = None
@@ -426,7 +483,7 @@ class PartitionLog(PlannedLog):
             max_batch_bytes=self.max_batch_bytes,
             partial=interval.partial and on_damage is not None,
         )
-        for part in self.parts(low, interval.damage_high, on_damage, grouped=not in_order):
+        for part in self.parts(low, interval.damage_high, on_damage, grouped=not in_order, on_loss=on_loss):
             table = part.batches_near(low, interval.damage_high)
             summary = core.summarize_batches(table)
             if not interval.control and summary.attributes & CONTROL_BIT:

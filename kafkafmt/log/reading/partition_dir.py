@@ -9,11 +9,13 @@ from typing import Any
 from ...errors import StructureError
 from ...paths import Location, UrlPath
 from ..format import file_view, files
-from ..format.checkpoints import PARTITION_METADATA, read_partition_metadata
+from ..format.checkpoints import CLEANER_OFFSETS, PARTITION_METADATA, read_partition_metadata
 from ..format.names import OFFSET_DIGITS, base_offset_of, file_name
 from ..format.packed import segment_name_of
 from .models import Finding
 
+CLUSTER_METADATA = "__cluster_metadata"
+"""The topic of Kafka's metadata log. Offset checkpoints have no entry for it."""
 INTERNAL_PREFIX = "__"
 """The names of Kafka's internal topics begin with this prefix."""
 
@@ -159,6 +161,20 @@ class PartitionDir:
         Names of files in the directory that salvage must not use.
     inode : int or None
         Inode of the directory when it was listed. None for a URL.
+    clean : bool
+        Whether the log directory contains `.kafka_cleanshutdown`, so that the broker has written all
+        records before it stopped.
+    marked : int or None
+        Time at which the high watermarks were written, in ns. None if it is not known.
+    whole : bool
+        Whether the directory was listed. False if the user specified only `.log` files in it.
+    before : int or None
+        Base offset of the segment before the first segment in `segments`, if a task has only one segment.
+    metadata_logs : tuple of (Path or UrlPath)
+        Directories of the metadata log that were found together with this partition.
+    compacts : bool or None
+        Whether the log cleaner's checkpoint or the metadata log shows that the log was compacted. None
+        if the metadata log was not read; see `compaction.is_recorded`.
     """
 
     topic: str
@@ -174,6 +190,12 @@ class PartitionDir:
     error: OSError | None = None
     ignored: frozenset[str] = frozenset()
     inode: int | None = None
+    clean: bool = False
+    marked: int | None = None
+    whole: bool = True
+    before: int | None = None
+    metadata_logs: tuple[Location, ...] = ()
+    compacts: bool | None = None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -189,6 +211,16 @@ class PartitionDir:
         """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)
+
+    @property
+    def was_cleaned(self) -> bool:
+        """Whether the log cleaner has removed records from the log, according to its checkpoint.
+
+        If the checkpoint contains the base offset of the first segment, the log cleaner has not run.
+        `salvage` writes such an entry, because missing offsets of its copy are no loss.
+        """
+        first = self.segments[0].base_offset if self.segments else None
+        return self.cleaned and self.checkpoints.get(CLEANER_OFFSETS, 0) > (first or 0)
 
     def read_topic_id(self) -> str | None:
         """Read the topic id from `partition.metadata`, which brokers have written since Kafka 2.8.

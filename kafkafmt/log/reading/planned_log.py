@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -19,12 +19,14 @@ from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs
+from .compaction import is_compacted, runs_lack_offsets, was_cleaned
 from .damaged_spans import DamageColumns
 from .events import Events
 from .failed_wrappers import MOST_FAILED
 from .gaps import has_gap
 from .index_lookup import indexed_offset, last_position_below, position_before
 from .index_ranges import Stretch, last_border
+from .loss import Losses
 from .missing import changed, check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
@@ -191,11 +193,11 @@ class PlannedLog:
                 self.stamps[name] = None
                 self.skip_missing(segment)
                 plan = SegmentPlan(segment, 0, [], [], [])
-            self._keep(plan)
+            self.keep_plan(plan)
             self.bytes_read += plan.size
         return plan
 
-    def _keep(self, plan: SegmentPlan) -> None:
+    def keep_plan(self, plan: SegmentPlan) -> None:
         """Keep a plan. Limit the number of wrapper messages that all plans remember (see `SegmentPlan.failed`)."""
         if plan.failed is not None:
             self._failed += len(plan.failed)
@@ -265,14 +267,20 @@ class PlannedLog:
 
     @cached_property
     def compacted(self) -> bool:
-        """Whether the log was compacted. In a compacted log, missing offsets are normal.
+        """Whether the log was compacted; see `compaction`. All segments may have to be read to check this."""
+        return is_compacted(self)
 
-        A log was compacted if the log cleaner's checkpoint contains the partition, or if offsets
-        are missing inside a range of valid batches. All segments may have to be read to check this.
-        """
-        return self.directory.cleaned or any(self._lacks_offsets(s) for s in self.segments)
+    @cached_property
+    def was_cleaned(self) -> bool:
+        """Whether the log cleaner has removed records from the log; see `compaction.was_cleaned`."""
+        return was_cleaned(self)
 
-    def _lacks_offsets(self, segment: SegmentFile) -> bool:
+    @cached_property
+    def losses(self) -> Losses:
+        """The lost offsets of the partition."""
+        return Losses(self)
+
+    def lacks_offsets(self, segment: SegmentFile) -> bool:
         """Return whether offsets are missing inside a range of valid batches of a segment.
 
         The header of a wrapper message contains only the last offset. Therefore, the wrapper messages are
@@ -280,9 +288,11 @@ class PlannedLog:
         """
         plan = self.plan(segment)
         extents = RunColumns.of(plan.extents)
-        unsure = extents.at(~extents.dense)
-        if not len(unsure) or (unsure.records != UNKNOWN_COUNT).any():
-            return len(unsure) > 0
+        if runs_lack_offsets(extents):
+            return True
+        unsure = extents.at(~extents.dense & (extents.records == UNKNOWN_COUNT))
+        if not len(unsure):
+            return False
         if plan.wrappers_lack_offsets is not None:
             return plan.wrappers_lack_offsets
         with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
@@ -297,9 +307,18 @@ class PlannedLog:
         """
         for name, plan in other._plans.items():
             if name in names:
-                self._keep(plan)
+                self.keep_plan(plan)
                 if name in other.stamps:
                     self.stamps[name] = other.stamps[name]
+
+    def is_planned(self, segment: SegmentFile) -> bool:
+        """Return whether a plan of the segment has been created."""
+        return segment.name in self._plans
+
+    def damage_of(self, segment: SegmentFile) -> Sequence[Damage]:
+        """Return the damage of a segment if the segment was planned. Otherwise, no damage was found in it."""
+        plan = self._plans.get(segment.name)
+        return () if plan is None else plan.damaged
 
     def forget_plans(self) -> None:
         """Discard all plans to save memory. If a plan is requested later, it is created again."""
@@ -315,7 +334,7 @@ class PlannedLog:
     def next_offset(self) -> int:
         """The higher of two offsets: the offset after the last valid batch, and the base offset of the last segment."""
         for segment in reversed(self.segments):
-            following = self._end_of(segment)
+            following = self.end_of(segment)
             if following is not None or segment.base_offset is not None:
                 return max(following or 0, self.segments[-1].base_offset or 0)
         return 0
@@ -327,7 +346,7 @@ class PlannedLog:
         damaged = DamageColumns.of(self.plan(self.segments[-1]).damaged)
         return not bool((damaged.last >= offset).any())
 
-    def _end_of(self, segment: SegmentFile) -> int | None:
+    def end_of(self, segment: SegmentFile) -> int | None:
         """Return the offset after the last valid batch of a segment. If the segment has no valid batch, return None.
 
         If possible, only the batches after the last entry in the offset index are read.

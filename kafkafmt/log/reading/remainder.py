@@ -13,15 +13,14 @@ from ...constants import MIN_OFFSET, NO_END
 from ...text import offset_range
 from ...types import last_offset, last_offsets
 from ..format.file_view import FileView
+from .compaction import MANY_GAPS, runs_lack_offsets
 from .damaged_spans import DamageColumns
 from .index_ranges import Stretch, last_offset_in
 from .models import Damage
 from .part import Part
-from .parts import UNKNOWN_COUNT, RunColumns
+from .parts import RunColumns
 from .plan import SegmentPlan
 
-MANY_GAPS = 8
-"""If there are at least this many gaps between the offsets of the batches, the log is treated as compacted."""
 _LATE = "batches before these batches have higher offsets than {}"
 _FOREIGN = "the batches are out of place in the file, so the task that reads {} may not find them"
 
@@ -188,8 +187,7 @@ class StretchRemainder:
         adjacent = np.append(0, end[:-1]) == position
         before = np.append(MIN_OFFSET, last[:-1])
         gaps = adjacent & (before + 1 < first)
-        thinned = ~runs.dense & (runs.records != UNKNOWN_COUNT)
-        if not (self.compacted or thinned.any() or np.count_nonzero(gaps[1:]) >= MANY_GAPS):
+        if not (self.compacted or runs_lack_offsets(runs) or np.count_nonzero(gaps[1:]) >= MANY_GAPS):
             return np.zeros(len(runs), bool)
         falls = adjacent[1:] & (first[1:] <= last[:-1])
         lone = np.append(falls, False) & single & ((position != self.stretch.start.position) | (first != self.low))

@@ -26,9 +26,10 @@ import numpy as np
 from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, MAGIC_V2, MAX_RELATIVE_OFFSET, MIN_OFFSET, NO_END
 from ...text import quantity
-from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray, last_offset, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
 from ..format.file_view import FileView, aligned_buffer
 from .batch_head import Head
+from .compaction import shown_by
 from .index_ranges import (
     MAX_RANGE_BYTES,
     RANGE_BYTES,
@@ -47,7 +48,7 @@ from .part_builder import runs_of
 from .partition_dir import SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
-from .remainder import MANY_GAPS, Remainder, SegmentRemainder, StretchRemainder
+from .remainder import Remainder, SegmentRemainder, StretchRemainder
 from .segment_stats import total
 from .segment_walker import Walker
 
@@ -224,7 +225,7 @@ class SinglePass:
             return None
         at, buffer, rows = scanned
         first, last = rows["base_offset"], last_offsets(rows)
-        if dense and _shows_compaction(rows, first, last):
+        if dense and shown_by(rows, first, last):
             self.compacted, dense = True, False
         if (
             int(first[0]) < expected
@@ -307,18 +308,6 @@ def _remainder_of(stretch: Stretch, view: FileView, compacted: bool) -> StretchR
     if end.indexed and not end.outermost:
         high = border_offset(view, end)
     return StretchRemainder(stretch, start.position, low, high, low, divided, compacted)
-
-
-def _shows_compaction(rows: BatchTable, first: IntArray, last: IntArray) -> bool:
-    """Return whether the batches show that the log was compacted.
-
-    This is the case if a batch has fewer records than offsets, or if there are at least MANY_GAPS
-    gaps between batches. In other logs, the records of a batch have consecutive offsets, and a batch
-    that is out of place leaves only one gap. The log cleaner's checkpoint is not sufficient to
-    detect compaction, because a copy of a log can lack this checkpoint.
-    """
-    thinned = (rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])
-    return bool(thinned.any() or np.count_nonzero(first[1:] > last[:-1] + 1) >= MANY_GAPS)
 
 
 def add_run(runs: list[Run], run: Run) -> None:

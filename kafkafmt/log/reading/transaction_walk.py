@@ -88,8 +88,8 @@ class ReadableLog(Protocol):
         """Offset after the last valid batch."""
 
     @property
-    def compacted(self) -> bool:
-        """Whether the log was compacted."""
+    def was_cleaned(self) -> bool:
+        """Whether the log cleaner has removed records from the log."""
 
     @property
     def planned(self) -> int:
@@ -338,7 +338,7 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
     start, end_at = (bisect_left(log.segments, _order(s), key=_order) for s in (before, segment))
     chain = log.segments[start : end_at + 1]
     adjacent = all(one.next_base == other.base_offset for one, other in itertools.pairwise(chain))
-    return not (adjacent and not any(s.size for s in chain[1:-1]) and log.compacted)
+    return not (adjacent and not any(s.size for s in chain[1:-1]) and log.was_cleaned)
 
 
 def _segment_of(log: ReadableLog, offset: int) -> str:

@@ -372,8 +372,10 @@ class _RewrittenCopy(ChangedCopy):
         made = super().finish()
         if self._has_gaps and made.offsets:
             # With an entry in the cleaner checkpoint, gaps between offsets are treated as a result of compaction.
-            cleaned = min(self.survey.clean_end, made.next_offset) if self.changes.compact else self.bases[0]
-            made.offsets[CLEANER_OFFSETS] = max(cleaned, self.bases[0])
+            # An entry above the first offset also says that no lost marker is among the missing offsets.
+            least = self.bases[0] if self.unsure else self.bases[0] + 1
+            cleaned = min(self.survey.clean_end, made.next_offset) if self.changes.compact else least
+            made.offsets[CLEANER_OFFSETS] = max(cleaned, least)
         return made
 
 

@@ -275,6 +275,9 @@ class LogDirectory:
         )
         self._writers[key] = opened
         self._opened.add(folder.name)
+        if opened.next_offset < self._offsets[RECOVERY_POINTS].get(key, 0):
+            # A crash came between the truncation of the log and the checkpoint. Readers would call the end lost.
+            self._save()
         return opened
 
     def _set_topic_id(self, folder: Path, topic_id: str) -> None:

@@ -214,7 +214,7 @@ class KafkaLogReader(Shipped, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks of the query."""
-        return as_partitions(make_plan(self.options, say), self.options.mode)
+        return as_partitions(make_plan(self.options, say), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return an iterator of the Arrow record batches of one task.

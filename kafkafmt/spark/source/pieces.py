@@ -138,6 +138,7 @@ class Piece:
         on_doubt: Callable[[Doubt], None] | None = None,
         confirmed_only: bool = False,
         partitions: WholePartitions | None = None,
+        on_loss: Callable[[Damage], None] | None = None,
     ) -> Iterator[Chunk]:
         """Decode the records of this part of a segment, and yield them in offset order.
 
@@ -166,6 +167,9 @@ class Piece:
             whole partition is read, in these cases.
         partitions : WholePartitions, optional
             Cache that all parts of a task share. By default, nothing is cached.
+        on_loss : callable, optional
+            Function to call with lost offsets before or after the batches. By default, `on_damage` is
+            called.
 
         Raises
         ------
@@ -215,7 +219,7 @@ class Piece:
                 log.on_unconfirmed = widen
                 if self.segment.base_offset in log.transactions.damaged_segments:
                     log.plan_first(self.segment)
-            yield from log.chunks(columns, self.interval, on_damage=on_damage)
+            yield from log.chunks(columns, self.interval, on_damage=on_damage, on_loss=on_loss)
             check_topic_id(self.directory, self.topic_id)
         except OSError as error:
             raise with_host(error) from error

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ...log import Damage, Discovery, DuplicatePartitionError, PartitionDir, PartitionLog, discover
+from ...log.reading.compaction import is_recorded
 from ...log.reading.listings import Listings
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.partition_dir import SegmentFile
@@ -118,6 +119,8 @@ class Plan:
     """Transactions with an unknown outcome and with records in the offset ranges of the query.
     "read_committed" omits these records.
     """
+    lost: list[tuple[PartitionDir, Damage]] = field(default_factory=list)
+    """Selected offsets at the ends of the logs that are lost. Tasks find other lost offsets."""
 
 
 @dataclass
@@ -173,16 +176,23 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         selected = [_Selected(s.log, part) for s, part in zip(selected, matched, strict=True) if part is not None]
         size = split_size(options, sum(segment.size for s in selected for segment in s.segments()))
         plan = Plan([], [])
-        for splits, doubts in pool.map(lambda s: _cut_and_packed(s, options, size), _taken(selected)):
+        for splits, doubts, lost in pool.map(lambda s: _cut_and_packed(s, options, size), _taken(selected)):
             plan.doubts += doubts
+            plan.lost += lost
             pack(plan.tasks, splits, size if options.max_records_per_partition is None else 0)
     return plan
 
 
-def _cut_and_packed(s: _Selected, options: Options, size: int) -> tuple[list[PackedSplit], list[DoubtIn]]:
-    """Return the packed splits of a partition, and the transactions in its range whose outcome is not known."""
+def _cut_and_packed(
+    s: _Selected, options: Options, size: int
+) -> tuple[list[PackedSplit], list[DoubtIn], list[tuple[PartitionDir, Damage]]]:
+    """Return the packed splits of a partition, the transactions in its range in doubt, and lost offsets at its end."""
+    lost = [(s.log.directory, damage) for damage in s.log.losses.in_interval(s.log.losses.at_end(), s.interval)]
+    if len(s.log.segments) > 1:
+        # A task may need the answer for missing offsets, but cannot read the metadata log of the driver.
+        is_recorded(s.log.directory)
     splits = [PackedSplit.of(split) for split in _cut(s, options, size)]
-    return splits, doubts_in(s.log, s.interval.low, s.interval.high) if s.interval.committed else []
+    return splits, doubts_in(s.log, s.interval.low, s.interval.high) if s.interval.committed else [], lost
 
 
 def doubts_in(log: PartitionLog, start: int, end: int) -> list[DoubtIn]:

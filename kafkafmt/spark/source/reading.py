@@ -40,12 +40,15 @@ class TaskPartition(InputPartition):
         self.task = task
 
 
-def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
+def as_partitions(plan: Plan, options: Options) -> list[InputPartition]:
     """Convert the tasks of a query to Spark's input partitions.
 
     The option `mode` determines whether damage that was found during planning raises an error, is
-    logged, or is ignored.
+    logged, or is ignored. The option `failOnDataLoss` determines whether lost offsets raise an error.
     """
+    mode = options.mode
+    for directory, damage in plan.lost:
+        report_loss(directory, damage, options)
     if plan.damaged and mode == "FAILFAST":
         directory, damage = plan.damaged[0]
         raise DamagedLogError(damage, str(directory.path))
@@ -98,6 +101,9 @@ def _batches(
                 if options.mode == "PERMISSIVE":
                     say(f"{directory.topic}-{directory.partition}: {doubt.message}")
 
+            def note_loss(damage: Damage, directory: PartitionDir = piece.directory) -> None:
+                report_loss(directory, damage, options)
+
             on_damage = None if options.mode == "FAILFAST" else note_damage
             for chunk in piece.chunks(
                 builder.columns,
@@ -106,6 +112,7 @@ def _batches(
                 tell=tell,
                 on_doubt=note_doubt,
                 partitions=partitions,
+                on_loss=note_loss,
             ):
                 for batch in builder.add(chunk):
                     yield from selected(batch)
@@ -131,6 +138,13 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
         finally:  # Spark can close the generator before it is exhausted
             thread.shutdown()
             batches.close()
+
+
+def report_loss(directory: PartitionDir, damage: Damage, options: Options) -> None:
+    """Report lost offsets. If failOnDataLoss is true, raise DamagedLogError."""
+    if options.fail_on_data_loss:
+        raise DamagedLogError(damage, str(directory.path))
+    warn(directory, damage)
 
 
 def warn(directory: PartitionDir, damage: Damage) -> None:

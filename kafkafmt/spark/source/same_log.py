@@ -14,6 +14,7 @@ from ...log import PartitionDir, SegmentFile
 from ...log.format import files
 from ...log.format.file_view import FileView
 from ...log.format.preallocated import end_of_content, only_zeros, start_of_last_hole
+from ...log.reading.compaction import is_recorded, runs_lack_offsets
 from ...log.reading.missing import unavailable
 from ...log.reading.parts import RunColumns
 from ...log.reading.plan import SegmentPlan
@@ -175,7 +176,7 @@ def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
         return True
     if plan.next_offset == segment.next_base:
         return False
-    compacted = directory.cleaned or not all(runs.dense.tolist())
+    compacted = runs_lack_offsets(runs) or is_recorded(directory)
     return not (compacted and is_listed(directory))
 
 

@@ -8,10 +8,12 @@ valid batches, and `make_splits` divides these batches into splits.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ...log import PartitionDir, PartitionLog, SegmentFile
+from ...log.format.checkpoints import CLEANER_OFFSETS, LOG_STARTS
 from ...log.format.file_view import FileView
 from ...log.reading.index_ranges import Border, Stretch, border_near, last_border, stretch_of
 from ...log.reading.offset_interval import OffsetInterval
@@ -230,5 +232,12 @@ def _take(extents: list[Run], most: int) -> list[Run]:
 
 
 def alone(directory: PartitionDir, segment: SegmentFile) -> PartitionDir:
-    """Return a copy of `directory` that contains only `segment`, because a task reads no other segment."""
-    return replace(directory, segments=[segment], problems=[])
+    """Return a copy of `directory` that contains only `segment`, because a task reads no other segment.
+
+    The end of the log is not in the copy, because the driver compares it with the checkpoints.
+    """
+    base = segment.base_offset
+    at = 0 if base is None else bisect_left(directory.segments, base, key=lambda s: s.base_offset or 0)
+    before = directory.segments[at - 1].base_offset if at else None
+    kept = {name: offset for name, offset in directory.checkpoints.items() if name in (LOG_STARTS, CLEANER_OFFSETS)}
+    return replace(directory, segments=[segment], problems=[], before=before, checkpoints=kept)

@@ -163,7 +163,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             for key in stops:
                 self._log_ends.forget(key)
             plan = self._tasks(begin, stops, self._logs(begin, self._gone))
-        return as_partitions(plan, self.options.mode)
+        return as_partitions(plan, self.options)
 
     def _tasks(self, begin: Offsets, stops: Offsets, logs: Mapping[Key, PartitionLog]) -> Plan:
         """Divide a micro-batch into tasks."""

@@ -419,10 +419,10 @@ def test_gaps_of_compaction_are_neither_damage_nor_findings(tmp_path: Path) -> N
     assert (spans(log), findings(log)) == ([], [])
 
 
-def test_missing_segment_is_a_finding(tmp_path: Path) -> None:
+def test_missing_segment_is_damage(tmp_path: Path) -> None:
     parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:3])), (30, b"".join(parts[6:])))
-    assert (spans(log), findings(log)) == ([], ["segment_gap"])
+    assert (spans(log), findings(log)) == ([(0, 0, 15, 29)], [])
 
 
 def with_exchanged_batches(folder: Path, base: int) -> PartitionLog:
@@ -433,12 +433,14 @@ def with_exchanged_batches(folder: Path, base: int) -> PartitionLog:
     return write(folder, *([(0, b"".join(parts[:2]))] if base else []), (base, second))
 
 
-def test_missing_offsets_before_the_first_batch_of_a_damaged_log_are_a_finding(tmp_path: Path) -> None:
+def test_missing_offsets_before_the_first_batch_of_a_damaged_log_are_lost(tmp_path: Path) -> None:
     log = with_exchanged_batches(tmp_path, 0)
-    assert [span[2:] for span in spans(log)] == [(20, 19)]
-    (finding,) = verify_partition(log)["findings"]
-    assert (finding["file"], finding["error"]) == (f"{0:020}.log", "segment_gap")
-    assert finding["message"] == "no segment contains offsets 0 to 14"
+    report = verify_partition(log)
+    assert [(d["error"], d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [
+        ("missing_segment", 0, 14),
+        ("corrupt_checksum", 20, 19),
+    ]
+    assert not report["findings"]
 
 
 def test_damage_explains_missing_offsets_before_the_first_batch_of_a_segment(tmp_path: Path) -> None:

@@ -246,8 +246,8 @@ def test_segment_without_delivered_batches_does_not_hide_a_gap(tmp_path: Path) -
     report = verify_partition(log)
     assert [(d["file"], d["first_offset"], d["last_offset"]) for d in report["damaged"]] == [(f"{1:020}.log", 1, 9)]
     log = segments(tmp_path, at1=b"")
-    found = [(f["error"], f["message"]) for f in verify_partition(log)["findings"] if f["error"] == "segment_gap"]
-    assert found == [("segment_gap", "no segment contains offsets 1 to 9")]
+    found = [(d["error"], d["first_offset"], d["last_offset"]) for d in verify_partition(log)["damaged"]]
+    assert found == [("missing_segment", 1, 9)]
 
 
 class Counted(list[tuple[int, int]]):

@@ -421,3 +421,16 @@ def test_interrupt_while_copying_changes_nothing(broker: Path, tmp_path: Path, m
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == f"kafkafmt: interrupted: {broker} contains no incomplete partition\n"
     assert state_of(broker) == before
+
+
+def test_restored_copy_of_a_log_with_lost_offsets_has_no_damage(broker: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "old" / "source-0"
+    folder.mkdir(parents=True)
+    for base in (0, 10):
+        (folder / f"{base:020}.log").write_bytes(batch([record(0), record(1)], base_offset=base))
+    with pytest.raises(k.DamagedLogError, match="offsets 2 to 9"):
+        k.restore(tmp_path / "old", broker, topics="source")
+    k.salvage(tmp_path / "old", tmp_path / "salvaged")
+    k.restore(tmp_path / "salvaged", broker, topics="source")
+    (restored,) = k.verify(broker, topics="source", partitions=0).partitions
+    assert (list(restored.damaged), restored.records_recovered, restored.next_offset) == ([], 4, 12)
