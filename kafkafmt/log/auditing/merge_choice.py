@@ -8,7 +8,7 @@ corrupted leader epoch are chosen last.
 Batch boundaries differ if the record format was converted in one replica. In this case, batches are
 chosen so that the merged log contains every record of every replica exactly once. If possible,
 whole batches are chosen. If only some records of a batch are used, the batch is rebuilt
-(`cut_batch`).
+(`cut_batch`). Batches with odd record offsets are always chosen whole.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     same = (rows["first"][1:] == rows["first"][:-1]) & (rows["last"][1:] == rows["last"][:-1])
     group = np.concatenate(([0], np.cumsum(~same)))
     best = np.concatenate(([True], ~same))
-    dense = (rows["count"] == rows["last"] - rows["first"] + 1)[best][group]
+    dense = (rows["count"] > rows["last"] - rows["first"])[best][group]
     copies = np.concatenate(([False], same & (rows["crc"][1:] == rows["crc"][:-1])))
     # Keep each distinct version of a batch that has lost records through compaction.
     # Compaction may have removed different records in each replica.
@@ -114,12 +114,14 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
 def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Headers:
     """Choose whole or partial batches from overlapping batches, so that each record is chosen exactly once."""
     first, last = int(rows["first"].min()), int(rows["last"].max())
-    for replica in distinct(rows["replica"]).tolist():
-        own: Headers = rows[rows["replica"] == replica]
+    replicas: list[Headers] = [rows[rows["replica"] == replica] for replica in distinct(rows["replica"])]
+    for own in replicas:
         adjacent = bool((own["first"][1:] == own["last"][:-1] + 1).all())
         if adjacent and int(own["count"].sum()) == last - first + 1 == int(own["last"][-1] - own["first"][0]) + 1:
             return own
     records = [offsets(row) for row in rows]
+    if any(map(_is_odd, rows, records)):
+        return max(replicas, key=lambda own: int(own["count"].sum()))
     union = distinct(np.concatenate(records))
     picked: list[Headers] = []
     active: list[int] = []
@@ -150,6 +152,11 @@ def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Head
         end = int(row["last"][0])
         at += n
     return np.concatenate([*picked, _empty_batches(rows, records, picked)])
+
+
+def _is_odd(row: Any, offsets: IntArray) -> bool:
+    """Return whether the records' offsets do not increase, or are outside the offsets in the batch header."""
+    return bool((np.diff(offsets, prepend=row["first"] - 1, append=row["last"] + 1) < 1).any())
 
 
 def _empty_batches(rows: Headers, records: Sequence[IntArray], picked: Sequence[Headers]) -> Headers:

@@ -17,7 +17,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from building import split
+from building import batch as raw_batch
+from building import record, split
 from command import kafkafmt
 from golden_cases import case
 from hypothesis import given, settings
@@ -204,6 +205,17 @@ def test_damaged_range_comes_from_the_other_replica(tmp_path: Path) -> None:
         "first_offset": 5,
         "last_offset": 9,
     }
+
+
+@pytest.mark.parametrize(("deltas", "last"), [([0, 1, 2], 0), ([2, 1, 0], 3)])
+def test_batch_with_odd_record_offsets_is_copied_whole(deltas: list[int], last: int, tmp_path: Path) -> None:
+    """The other replica has another version of the batch, as if compaction had removed records from it."""
+    odd = raw_batch([record(d, value=b"%d" % d) for d in deltas], base_offset=10, last_offset_delta=last)
+    other = raw_batch([record(last, value=b"%d" % last)], base_offset=10, last_offset_delta=last)
+    a = write_log(tmp_path / "a", [[odd]])
+    b = write_log(tmp_path / "b", [[other]])
+    merge([a, b], tmp_path / "out")
+    assert (tmp_path / "out/t-0" / f"{10:020}.log").read_bytes() == odd
 
 
 def test_offsets_before_the_first_batch_are_lost_only_if_a_replica_is_damaged_there(tmp_path: Path) -> None:
