@@ -3,7 +3,7 @@
 Batches of different replicas usually have the same boundaries. If several batches have the same
 offsets, the batch with the most records is chosen, because compaction may have removed records in
 some replicas. If the numbers of records are equal, the leader's batch is chosen. Batches with a
-corrupted leader epoch are chosen last.
+corrupted base offset or leader epoch are chosen last.
 
 Batch boundaries differ if the record format was converted in one replica. In this case, batches are
 chosen so that the merged log contains every record of every replica exactly once. If possible,
@@ -32,9 +32,11 @@ MAX_INT32 = 0x7FFFFFFF
 
 
 def batch_bytes(replicas: Sequence[Replica], row: Any) -> bytes:
-    """Read the bytes of one batch from the segment file of its replica."""
+    """Read the bytes of one batch from the segment file of its replica, and correct its base offset."""
     with FileView(replicas[int(row["replica"])].log.segments[int(row["segment"])].path) as view:
-        return view.read(int(row["position"]), int(row["size"]))
+        data = view.read(int(row["position"]), int(row["size"]))
+    offset = int.from_bytes(data[:8], "big") + int(row["shift"])
+    return offset.to_bytes(8, "big") + data[8:]
 
 
 def offsets_in(batch: bytes, max_batch_bytes: int) -> IntArray:
@@ -84,7 +86,7 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     rows: Headers = np.concatenate([replica.usable_headers() for replica in replicas])
     if not len(rows):
         return rows
-    rows = rows[np.lexsort((rows["replica"], rows["wrong_epoch"], -rows["count"], rows["last"], rows["first"]))]
+    rows = rows[np.lexsort((rows["replica"], rows["corrupted"], -rows["count"], rows["last"], rows["first"]))]
     same = (rows["first"][1:] == rows["first"][:-1]) & (rows["last"][1:] == rows["last"][:-1])
     group = np.concatenate(([0], np.cumsum(~same)))
     best = np.concatenate(([True], ~same))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath
@@ -261,7 +262,7 @@ class MergedDirectory:
         Return None if no segment file contains exactly these batches. Also return None if the
         segment file has a permission that another segment file does not have.
         """
-        if not len(rows) or rows["cut"].any():
+        if not len(rows) or _is_changed(rows).any():
             return None
         replica, index = int(rows["replica"][0]), int(rows["segment"][0])
         segment = self.replicas[replica].log.segments[index]
@@ -281,14 +282,17 @@ class MergedDirectory:
     def _copy(self, target: int, rows: Headers, views: dict[int, tuple[int, FileView]]) -> None:
         """Append batches of one segment file to `target`. Rebuild a batch if only some of its records are used.
 
+        The corrupted base offset of a batch is corrected.
+
         For each replica, `views` contains the segment file from which batches were copied last, and
         its number. These files stay open, because small groups can alternate between the replicas.
         """
-        if rows["cut"][0]:
+        if _is_changed(rows)[0]:
             for row in rows:
                 batch = batch_bytes(self.replicas, row)
-                built = cut_batch(batch, int(row["first"]), int(row["last"]), self._max_batch_bytes)
-                local_files.write_all(target, built)
+                if row["cut"]:
+                    batch = cut_batch(batch, int(row["first"]), int(row["last"]), self._max_batch_bytes)
+                local_files.write_all(target, batch)
             return
         spans = np.stack((rows["position"], rows["position"] + rows["size"]), axis=1)
         replica, segment = int(rows["replica"][0]), int(rows["segment"][0])
@@ -402,12 +406,17 @@ class MergedDirectory:
         return lost
 
 
+def _is_changed(rows: Headers) -> npt.NDArray[np.bool_]:
+    """Return, for each batch, whether it is copied only in part or with another base offset."""
+    changed: npt.NDArray[np.bool_] = rows["cut"] | (rows["shift"] != 0)
+    return changed
+
+
 def _by_file(rows: Headers) -> Iterator[Headers]:
     """Yield groups of consecutive batches from one segment file.
 
-    A group contains either only batches that are copied completely, or only batches that are copied
-    in part.
+    A group contains either only batches that are copied unchanged, or only batches that are changed.
     """
-    keys = rows["replica"].astype(np.int64) * 2 + rows["cut"], rows["segment"]
+    keys = rows["replica"].astype(np.int64) * 2 + _is_changed(rows), rows["segment"]
     changes = (keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1])
     return divided_at(rows, np.flatnonzero(changes) + 1)

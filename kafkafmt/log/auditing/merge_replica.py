@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...constants import MAGIC_V2, MAX_OFFSET, NO_END
-from ...types import IntArray
+from ...types import IntArray, distinct
 from ..format.checkpoints import HIGH_WATERMARKS
 from ..format.leader_epochs import Epochs, common_end, joined_epochs, trusted_epochs
 from ..reading.damage_callbacks import BatchDamage
@@ -33,13 +33,14 @@ HEADER = np.dtype(
         ("last", "i8"),
         ("position", "i8"),
         ("count", "i8"),
+        ("shift", "i8"),
         ("size", "i4"),
         ("epoch", "i4"),
         ("crc", "u4"),
         ("segment", "i4"),
         ("replica", "i2"),
         ("magic", "i1"),
-        ("wrong_epoch", "?"),
+        ("corrupted", "?"),
         ("cut", "?"),
     ],
     align=True,
@@ -50,7 +51,8 @@ HEADER = np.dtype(
 - `position`, `size`: the position and the size of the batch in its segment file, in bytes
 - `segment`: index into `Replica.log.segments`
 - `replica`: index into the list of replicas
-- `wrong_epoch`: whether the leader epoch in the batch header is corrupted
+- `shift`: what must be added to the base offset in the batch header, because it is corrupted. Usually 0
+- `corrupted`: whether the base offset or the leader epoch in the batch header is corrupted
 - `cut`: whether only the records at the offsets `first` to `last` of the batch are used
 """
 Headers = npt.NDArray[np.void]
@@ -209,6 +211,73 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
     return Replica(log, damaged, headers, end=log.next_offset)
 
 
+def _groups(*keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Group rows whose keys are equal, except the first key. Return the order of the rows, and the bounds of each group.
+
+    In a group, the rows are sorted by the first key.
+    """
+    order = np.lexsort(keys)
+    differs = np.ones(len(order), bool)
+    differs[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys[1:]], axis=0)
+    starts = np.flatnonzero(differs)
+    return order, starts, np.append(starts[1:], len(order))
+
+
+def _confirmed(replica: Replica) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Return the offset after the previous batch of each batch, and whether a neighbour or a file name confirms its offset."""
+    rows = replica.headers
+    expected = np.concatenate(([replica.start], rows["last"] + 1))[:-1]
+    bases = np.array([-1 if s.base_offset is None else s.base_offset for s in replica.log.segments], np.int64)
+    found = (rows["first"] == expected) | (rows["first"] == bases[rows["segment"]])
+    found[:-1] |= rows["last"][:-1] + 1 == rows["first"][1:]
+    return expected, found
+
+
+def _repair_offsets(replicas: Sequence[Replica]) -> None:
+    """Replace the offset of a batch if another replica, or the high watermark, proves that it is corrupted.
+
+    The CRC of a batch does not cover its base offset. If no neighbour confirms the offset of a
+    batch, the batch gets the offset at which another replica has the same batch. The last batch of
+    a replica is at the expected offset if it then ends at the high watermark, because the replica
+    has all offsets before the high watermark.
+    """
+    rows = np.concatenate([r.headers for r in replicas])
+    if not len(rows):
+        return
+    rows["replica"] = np.repeat(np.arange(len(replicas)), [len(r.headers) for r in replicas])
+    expected, confirmed = (np.concatenate(found) for found in zip(*map(_confirmed, replicas), strict=True))
+    if confirmed.all():
+        return
+    marks = [r.log.directory.checkpoints.get(HIGH_WATERMARKS, 0) for r in replicas]
+    firsts, extents = rows["first"].copy(), rows["last"] - rows["first"]
+    is_last = np.append(rows["replica"][1:] != rows["replica"][:-1], True)
+    proved = ~confirmed & is_last & np.isin(expected + extents + 1, marks)
+    firsts[proved] = expected[proved]
+    confirmed |= proved
+    continues = np.isin(firsts, rows["last"] + 1)
+    order, starts, ends = _groups(firsts, *(rows[n] for n in ("count", "size", "magic", "crc")), extents)
+    differing = firsts[order[starts]] != firsts[order[ends - 1]]
+    for start, end in zip(starts[differing].tolist(), ends[differing].tolist(), strict=True):
+        same = order[start:end]
+        if len(distinct(rows["replica"][same])) < len(same):
+            continue  # the log itself contains equal batches
+        known, doubtful = same[confirmed[same]], same[~confirmed[same]]
+        if not len(known):
+            known = np.append(same[continues[same]], same)[:1]
+        if len(distinct(firsts[known])) == 1:
+            firsts[doubtful] = firsts[known[0]]
+    rows["shift"] = firsts - rows["first"]
+    for i, replica in enumerate(replicas):
+        own: Headers = rows[rows["replica"] == i]
+        own["first"] += own["shift"]
+        own["last"] += own["shift"]
+        moved = own[np.argsort(own["first"], kind="stable")]
+        if moved["shift"].any() and (moved["first"][1:] > moved["last"][:-1]).all():
+            if replica.end == replica.headers["last"][-1] + 1:
+                replica.end = max(replica.log.segments[-1].base_offset or 0, int(moved["last"][-1]) + 1)
+            replica.headers = moved
+
+
 def _repair_epochs(replicas: Sequence[Replica]) -> None:
     """Replace corrupted leader epochs in batches that several replicas contain.
 
@@ -216,18 +285,12 @@ def _repair_epochs(replicas: Sequence[Replica]) -> None:
     epochs, the lowest epoch is used, because a corrupted high epoch would give its replica priority
     over the others. `trusted_epochs` ignores a corrupted low epoch, because epochs never decrease.
     """
-    if len(replicas) < 2:
+    rows = np.concatenate([r.headers for r in replicas])
+    if not len(rows):
         return
-    rows = np.concatenate([r.headers[["first", "last", "crc", "magic"]] for r in replicas])
-    epochs = np.concatenate([r.headers["epoch"] for r in replicas])
-    order = np.lexsort((epochs, rows["magic"], rows["crc"], rows["last"], rows["first"]))
-    ordered = rows[order]
-    same = np.zeros(len(rows), bool)
-    same[1:] = True
-    for name in ("first", "last", "crc", "magic"):
-        same[1:] &= ordered[name][1:] == ordered[name][:-1]
-    lowest = epochs[order][np.maximum.accumulate(np.where(same, 0, np.arange(len(rows))))]
-    epochs[order] = lowest
+    order, starts, ends = _groups(rows["epoch"], *(rows[n] for n in ("magic", "crc", "last", "first")))
+    epochs = np.empty(len(rows), np.int32)
+    epochs[order] = np.repeat(rows["epoch"][order[starts]], ends - starts)
     start = 0
     for replica in replicas:
         replica.headers["epoch"] = epochs[start : start + len(replica.headers)]
@@ -271,6 +334,7 @@ def ranked(replicas: Sequence[Replica]) -> list[Replica]:
     log to the high watermark. If its high watermark is also unknown, its records before the
     leader's end offset are used.
     """
+    _repair_offsets(replicas)
     stored = {id(replica): replica.headers["epoch"].copy() for replica in replicas}
     _repair_epochs(replicas)
     for replica in replicas:
@@ -291,9 +355,10 @@ def ranked(replicas: Sequence[Replica]) -> list[Replica]:
     for i, (replica, epochs_in_file) in enumerate((r, stored[id(r)]) for r in found):
         replica.headers["replica"] = i
         at = np.searchsorted(history[:, 1], replica.headers["first"], "right") - 1
-        replica.headers["wrong_epoch"] = (at >= 0) & (epochs_in_file >= 0)
+        wrong = (at >= 0) & (epochs_in_file >= 0)
         if len(history):
-            replica.headers["wrong_epoch"] &= epochs_in_file != history[at, 0]
+            wrong &= epochs_in_file != history[at, 0]
+        replica.headers["corrupted"] = wrong | (replica.headers["shift"] != 0)
     return found
 
 
@@ -311,7 +376,7 @@ def damaged_end(replica: Replica) -> tuple[int, int] | None:
     spans = [d for d in replica.damaged if d.last_offset is None]
     if not spans or replica.diverged:
         return None
-    return min(d.first_offset or 0 for d in spans), sum(d.length for d in spans)
+    return min([replica.end, *(d.first_offset or 0 for d in spans)]), sum(d.length for d in spans)
 
 
 def missing_end(replicas: Sequence[Replica], end: int) -> int:

@@ -207,6 +207,61 @@ def test_damaged_range_comes_from_the_other_replica(tmp_path: Path) -> None:
     }
 
 
+def flipped(made: bytes, position: int, bit: int = 6) -> bytes:
+    return made[:position] + bytes([made[position] ^ 1 << bit]) + made[position + 1 :]
+
+
+def test_batch_with_a_corrupted_offset_is_not_copied_twice(tmp_path: Path) -> None:
+    batches = [batch(first, 3) for first in range(100, 118, 3)]
+    a = write_log(tmp_path / "a", [[*batches[:-1], flipped(batches[-1], 5)]])
+    b = write_log(tmp_path / "b", [batches])
+    report = merge([a, b], tmp_path / "out")
+    assert values(tmp_path / "out") == [(i, b"%d" % i) for i in range(100, 118)]
+    assert sources(report) == [("a", 100, 114), ("b", 115, 117)]
+    assert (report.exit_code, report.partitions[0].next_offset) == (0, 118)
+
+
+def test_offset_is_corrected_if_the_high_watermark_proves_it(tmp_path: Path) -> None:
+    """The batch is damaged in the other replica, which therefore cannot prove the offset."""
+    batches = [batch(first, 3) for first in range(100, 118, 3)]
+    a = write_log(tmp_path / "a", [[*batches[:-1], flipped(batches[-1], 5)]])
+    b = write_log(tmp_path / "b", [[*batches[:-1], damaged(batches[-1])]])
+    for root in (a, b):
+        (root / "replication-offset-checkpoint").write_text("0\n1\nt 0 118\n")
+    merge([a, b], tmp_path / "out")
+    assert (tmp_path / "out/t-0" / f"{100:020}.log").read_bytes() == b"".join(batches)
+
+
+def test_equal_batches_of_one_log_keep_their_offsets(tmp_path: Path) -> None:
+    equal = [k.build_batch([(b"key", b"value", FIRST)], base_offset=offset) for offset in range(4)]
+    a = write_log(tmp_path / "a", [[equal[0], damaged(equal[1]), *equal[2:]]])
+    b = write_log(tmp_path / "b", [[equal[0], equal[1], damaged(equal[2])]])
+    merge([a, b], tmp_path / "out")
+    assert values(tmp_path / "out") == [(i, b"value") for i in range(4)]
+
+
+@pytest.mark.parametrize("seed", range(45))
+def test_merge_ignores_corruption_that_the_crc_does_not_cover(seed: int, tmp_path: Path) -> None:
+    """Bits are flipped in base offsets, lengths and leader epochs. Each batch is intact in one replica at least."""
+    random = Random(seed)
+    firsts = [100, *itertools.accumulate((random.randrange(1, 5) for _ in range(random.randrange(3, 9))), initial=103)]
+    batches = [batch(first, end - first, 2) for first, end in itertools.pairwise(firsts)]
+    replicas = [list(batches) for _ in range(random.randrange(2, 4))]
+    second = random.randrange(1, len(batches))
+    for i in {len(batches) - 1, *random.choices(range(len(batches)), k=2)}:
+        for own in random.sample(replicas, len(replicas) - 1):
+            for _ in range(random.randrange(1, 3)):
+                own[i] = flipped(own[i], random.choice([*range(8), *range(16)]), random.randrange(8))
+    for i, own in enumerate(replicas):
+        folder = tmp_path / f"{i}" / "t-0"
+        folder.mkdir(parents=True)
+        for first, part in ((100, own[:second]), (firsts[second], own[second:])):
+            (folder / f"{first:020}.log").write_bytes(b"".join(part))
+    report = merge([tmp_path / f"{i}" for i in range(len(replicas))], tmp_path / "out")
+    assert values(tmp_path / "out") == [(i, b"%d" % i) for i in range(100, firsts[-1])]
+    assert report.ok
+
+
 @pytest.mark.parametrize(("deltas", "last"), [([0, 1, 2], 0), ([2, 1, 0], 3)])
 def test_batch_with_odd_record_offsets_is_copied_whole(deltas: list[int], last: int, tmp_path: Path) -> None:
     """The other replica has another version of the batch, as if compaction had removed records from it."""
