@@ -102,7 +102,7 @@ ADVICE = {
     "odd_record_offsets": "nothing is lost; a consumer that continues after one of these offsets may skip a record",
     "odd_codec_end": "nothing is lost; if Kafka's Java code does not read these batches to their end, salvage rebuilds them",
     "refused_by_kafka": "a broker and Java clients fail at these batches; salvage rebuilds them",
-    "leader_epoch_mismatch": SALVAGE_REBUILDS,
+    "leader_epoch_mismatch": "a broker uses the file as it is; salvage corrects the file or the batches",
     "checkpoint_beyond_end": "start no broker on this directory before the entry of the log is corrected",
     "unreadable_checkpoint": f"{MAKE_READABLE}; a broker that cannot read the file takes the log directory offline; "
     "salvage rebuilds the file, but omits partition.metadata",

@@ -235,8 +235,6 @@ def _compare_copy(source: Any, copy: Any) -> Any:
     report = dict(plain(verify_partition(fresh(copy).log)))
     same(report["damaged"], [], "damage of the copy")
     wrong = {dict(f)["error"] for f in report["findings"]} - ALLOWED_FINDINGS
-    if _epochs_contradict(copy):
-        wrong.discard("leader_epoch_mismatch")
     same(sorted(wrong), [], f"findings of the copy: {report['findings']}")
     return [len(copied), report["next_offset"]]
 
@@ -275,20 +273,6 @@ ALLOWED_FINDINGS = {
     "refused_by_kafka",
 }
 """Findings that salvage cannot prevent: missing offsets, and missing ends of transactions."""
-
-
-def _epochs_contradict(copy: Any) -> bool:
-    """Return whether leader epochs decrease or offsets overlap, so that no checkpoint can match all batches."""
-    found = [
-        b
-        for s in copy.log.segments
-        for b in kafkafmt.iter_batches(s.path.read_bytes(), check_crc=False)
-        if b.magic == 2
-    ]
-    falling = any(
-        a.leader_epoch > b.leader_epoch or a.last_offset >= b.base_offset for a, b in itertools.pairwise(found)
-    )
-    return falling or any(b.last_offset < b.base_offset for b in found)
 
 
 def follow_case(chance: Random) -> Case:

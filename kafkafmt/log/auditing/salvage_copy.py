@@ -14,7 +14,10 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ..._backend import core
+from ...constants import LEADER_EPOCH_AT, MAGIC_V2, NO_END
 from ...errors import StructureError
 from ...paths import Location
 from ...text import quantity
@@ -384,7 +387,9 @@ class PartitionCopy:
             self._new(file_name(end, ".snapshot"), snapshot_of(self.state.producers.states), self.made.mode)
         # The log start offset can be below the first segment, because older segments can be in tiered storage.
         log_start = min(known.get(LOG_STARTS, start), end)
-        self._new(LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
+        epochs = self._epochs(log_start, end)
+        self._new(LEADER_EPOCHS, leader_epochs_text(epochs).encode(), self.made.mode)
+        self._correct_batches(epochs)
         self._copy_unchanged_files()
         if self.log.topic == CLUSTER_METADATA:
             return self.made
@@ -436,6 +441,41 @@ class PartitionCopy:
         below = sum(first <= start for _, first, _ in runs)
         runs = [(epoch, max(first, start), max(last, start)) for epoch, first, last in runs[max(below - 1, 0) :]]
         return within(trusted_epochs([e for e in kept if e[1] <= end], runs), start, end)
+
+    def _correct_batches(self, epochs: Epochs) -> None:
+        """Correct the leader epoch in the header of each copied batch that contradicts `epochs`.
+
+        The CRC of a batch does not cover its leader epoch.
+        """
+        if not epochs:
+            return
+        values, starts = np.array(epochs, np.int64).T
+        runs = np.array(self.state.epoch_runs, np.int64).reshape(-1, 3)
+        runs = runs[runs[:, 2] >= starts[0]]
+        at = np.searchsorted(starts, np.maximum(runs[:, 1], starts[0]), "right") - 1
+        wrong = runs[(values[at] != runs[:, 0]) | (np.searchsorted(starts, runs[:, 2], "right") - 1 != at)]
+        following = np.searchsorted(wrong[:, 2], self.bases)  # the first wrong run that ends in each segment or later
+        count = 0
+        for i in np.flatnonzero(following < np.searchsorted(wrong[:, 1], [*self.bases[1:], NO_END])).tolist():
+            path, found = self._path(file_name(self.bases[i])), list[tuple[int, int]]()
+            with FileView(path) as view:
+                for position, _, table, _ in Walker(view, self.bases[i], self.log.max_batch_bytes).tables(0, view.size):
+                    at = np.searchsorted(starts, table["base_offset"], "right") - 1
+                    rows = (at >= 0) & (table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)
+                    rows &= table["leader_epoch"] != values[at]
+                    found += zip((position + table["position"][rows]).tolist(), values[at[rows]].tolist(), strict=True)
+            status = os.stat(path)
+            with open(path, "r+b") as file:
+                for position, epoch in found:
+                    file.seek(position + LEADER_EPOCH_AT)
+                    file.write(epoch.to_bytes(4, "big"))
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+            count += len(found)
+        if count:
+            self.log.tell(
+                f"{self.log.topic}-{self.log.partition}: corrected the leader epoch of {quantity(count, 'batch')}, "
+                "which contradicts the other batches or the leader epoch checkpoint"
+            )
 
     def _copy_unchanged_files(self) -> None:
         """Copy `partition.metadata`.

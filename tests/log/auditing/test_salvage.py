@@ -372,7 +372,33 @@ def test_leader_epochs_are_rebuilt_if_the_checkpoint_is_wrong(tmp_path: Path) ->
         salvage_all(source, tmp_path / f"out{i}")
         epochs = read_leader_epochs((tmp_path / f"out{i}" / "t-0" / "leader-epoch-checkpoint").read_text())
         assert epochs == [(2, 0), (4, 15)], text
-        assert (tmp_path / f"out{i}" / "t-0" / f"{0:020}.log").read_bytes() == b"".join(parts)
+        corrected = b"".join([parts[0], one(5, leader_epoch=2), *parts[2:]])
+        assert (tmp_path / f"out{i}" / "t-0" / f"{0:020}.log").read_bytes() == corrected
+
+
+@pytest.mark.parametrize("bit", range(31))
+@pytest.mark.parametrize("offset", [0, 5])
+def test_leader_epoch_that_contradicts_the_checkpoint_is_corrected(tmp_path: Path, bit: int, offset: int) -> None:
+    """The CRC of a batch does not cover its leader epoch. The log has two segments."""
+    source = tmp_path / "in" / "t-0"
+    source.mkdir(parents=True)
+    intact = {base: one(base, leader_epoch=64 if base < 15 else 80) for base in range(0, 25, 5)}
+    for bases in ((0, 5), (10, 15, 20)):
+        batches = [one(b, leader_epoch=64 ^ 1 << bit) if b == offset else intact[b] for b in bases]
+        (source / f"{bases[0]:020}.log").write_bytes(b"".join(batches))
+    (source / "leader-epoch-checkpoint").write_text("0\n2\n64 0\n80 15\n")
+    before = {path.name: path.stat().st_mtime_ns for path in source.glob("*.log")}
+    assert problems(tmp_path / "in") != []
+    done = kafkafmt("salvage", tmp_path / "in", "-O", tmp_path / "out")
+    assert done.returncode == 0
+    assert problems(tmp_path / "out") == []
+    copies = sorted((tmp_path / "out" / "t-0").glob("*.log"))
+    assert {path.name: path.stat().st_mtime_ns for path in copies} == before
+    if (offset, bit) == (0, 6):  # epoch 0 can precede epoch 64, so the checkpoint is rebuilt
+        assert (tmp_path / "out" / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n64 5\n80 15\n"
+    else:
+        assert b"".join(path.read_bytes() for path in copies) == b"".join(intact.values())
+        assert "corrected the leader epoch of 1 batch" in done.stderr
 
 
 def test_log_start_is_kept_and_never_exceeds_the_end(tmp_path: Path) -> None:
