@@ -223,37 +223,42 @@ def _groups(*keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     return order, starts, np.append(starts[1:], len(order))
 
 
-def _confirmed(replica: Replica) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return the offset after the previous batch of each batch, and whether a neighbour or a file name confirms its offset."""
+def _confirmed(replica: Replica, marks: Sequence[int]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Return the base offset of each batch, and whether a neighbour, the file name or a high watermark confirms it.
+
+    If the last batch does not continue the previous one, although nothing between them is damaged,
+    and the offset that continues it ends the batch at a high watermark, this offset is returned.
+    """
     rows = replica.headers
+    firsts = rows["first"].copy()
     expected = np.concatenate(([replica.start], rows["last"] + 1))[:-1]
     bases = np.array([-1 if s.base_offset is None else s.base_offset for s in replica.log.segments], np.int64)
-    found = (rows["first"] == expected) | (rows["first"] == bases[rows["segment"]])
-    found[:-1] |= rows["last"][:-1] + 1 == rows["first"][1:]
-    return expected, found
+    found = (firsts == expected) | (firsts == bases[rows["segment"]])
+    found[:-1] |= rows["last"][:-1] + 1 == firsts[1:]
+    if not found[-1:].all():
+        end = expected[-1] + rows["last"][-1] + 1 - firsts[-1]
+        if end in marks and all((d.last_offset or -1) < expected[-1] for d in replica.damaged):
+            firsts[-1], found[-1] = expected[-1], True
+    return firsts, found
 
 
 def _repair_offsets(replicas: Sequence[Replica]) -> None:
     """Replace the offset of a batch if another replica, or the high watermark, proves that it is corrupted.
 
-    The CRC of a batch does not cover its base offset. If no neighbour confirms the offset of a
-    batch, the batch gets the offset at which another replica has the same batch. The last batch of
-    a replica is at the expected offset if it then ends at the high watermark, because the replica
-    has all offsets before the high watermark.
+    The CRC of a batch does not cover its base offset. If the offset of a batch is not confirmed,
+    the batch gets the offset at which another replica has the same batch. If no replica confirms an
+    offset, an offset that continues any batch is used, otherwise the lowest one.
     """
     rows = np.concatenate([r.headers for r in replicas])
     if not len(rows):
         return
     rows["replica"] = np.repeat(np.arange(len(replicas)), [len(r.headers) for r in replicas])
-    expected, confirmed = (np.concatenate(found) for found in zip(*map(_confirmed, replicas), strict=True))
-    if confirmed.all():
-        return
     marks = [r.log.directory.checkpoints.get(HIGH_WATERMARKS, 0) for r in replicas]
-    firsts, extents = rows["first"].copy(), rows["last"] - rows["first"]
-    is_last = np.append(rows["replica"][1:] != rows["replica"][:-1], True)
-    proved = ~confirmed & is_last & np.isin(expected + extents + 1, marks)
-    firsts[proved] = expected[proved]
-    confirmed |= proved
+    found = [_confirmed(r, marks) for r in replicas]
+    firsts, confirmed = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    if (confirmed & (firsts == rows["first"])).all():
+        return
+    extents = rows["last"] - rows["first"]
     continues = np.isin(firsts, rows["last"] + 1)
     order, starts, ends = _groups(firsts, *(rows[n] for n in ("count", "size", "magic", "crc")), extents)
     differing = firsts[order[starts]] != firsts[order[ends - 1]]

@@ -232,6 +232,15 @@ def test_offset_is_corrected_if_the_high_watermark_proves_it(tmp_path: Path) -> 
     assert (tmp_path / "out/t-0" / f"{100:020}.log").read_bytes() == b"".join(batches)
 
 
+def test_offset_after_damage_is_kept_if_the_high_watermark_is_old(tmp_path: Path) -> None:
+    batches = [batch(first, 3) for first in range(100, 112, 3)]
+    a = write_log(tmp_path / "a", [[*batches[:2], damaged(batches[2]), batches[3]]])
+    b = write_log(tmp_path / "b", [batches[:2]])
+    (a / "replication-offset-checkpoint").write_text("0\n1\nt 0 109\n")
+    merge([a, b], tmp_path / "out")
+    assert [offset for offset, _ in values(tmp_path / "out")] == [*range(100, 106), *range(109, 112)]
+
+
 def test_equal_batches_of_one_log_keep_their_offsets(tmp_path: Path) -> None:
     equal = [k.build_batch([(b"key", b"value", FIRST)], base_offset=offset) for offset in range(4)]
     a = write_log(tmp_path / "a", [[equal[0], damaged(equal[1]), *equal[2:]]])
