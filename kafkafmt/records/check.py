@@ -19,7 +19,7 @@ from ..constants import (
 from ..errors import KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, BatchTable, Buffer
 from .damage import DamageScanner, incomplete_batch
-from .odd_ends import refused_by_java
+from .java_reads import refused_by_java
 from .reader import RecordReader
 
 _TABLE_ROWS = 256

@@ -31,7 +31,8 @@ from ..types import BatchTable, Buffer, RecordColumns, byte_view, view_of
 from .assign import codecs_of, scan_all, set_timestamp
 from .builder import BatchBuilder
 from .columns import decoded
-from .odd_ends import OddEnd, refused_by_java
+from .java_reads import refused_by_java
+from .odd_ends import OddEnd
 from .reader import RecordReader
 from .rules import Records, Rules
 from .validated import Validated

@@ -39,7 +39,7 @@ from ..times import now_millis
 from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
 from .assign import next_offset_of
 from .builder import BatchBuilder, codec_id, format_number
-from .odd_ends import java_refusal
+from .java_reads import java_refusal
 from .rules import Rules
 from .signatures import ValidatorOptions
 from .slow_validation import SlowPath, ValidatorSettings

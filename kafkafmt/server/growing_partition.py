@@ -14,7 +14,7 @@ from ..log.reading.index_ranges import Border, Stretch, whole_segment
 from ..log.reading.partition_dir import SegmentFile
 from ..log.reading.read_limits import ReadLimits
 from ..paths import UrlPath
-from ..records.odd_ends import not_read_by_java
+from ..records.java_reads import not_read_by_java
 from ..text import quantity
 from ..types import BatchTable, Buffer, last_offsets
 from .checked_batches import BatchLists, CheckedBatches

@@ -11,7 +11,7 @@ from .._backend import core
 from ..constants import BATCH_HEADER_SIZE, CODEC_MASK, ENTRY_OVERHEAD, MAGIC_V2, NO_PRODUCER_ID, NO_TIMESTAMP
 from ..errors import InvalidError, KafkaFormatError
 from ..records import convert, iter_batches, iter_tables, recompress
-from ..records.odd_ends import not_read_by_java
+from ..records.java_reads import not_read_by_java
 from .checked_batches import Span
 from .resources import Resources
 

@@ -18,7 +18,7 @@ from ..log.reading.models import DamagedLogError
 from ..log.reading.part import Part
 from ..log.reading.record_selection import OffsetBound
 from ..paths import Location
-from ..records.odd_ends import not_read_by_java
+from ..records.java_reads import not_read_by_java
 from ..types import BATCH_DTYPE, BatchTable, last_offsets
 from .checked_batches import CheckedBatches, Omitted, Span
 from .growing_partition import MOST_REPORTED, GrowingPartition

@@ -19,7 +19,7 @@ from odd_batches import batches_that_java_refuses, batches_with_odd_ends
 import kafkafmt
 from kafkafmt import InvalidError, KafkaFormatError, Partitioner, build_batch, convert, iter_batches
 from kafkafmt.records import KAFKA_ERRORS, build_marker, iter_tables, validate_and_assign_offsets
-from kafkafmt.records.odd_ends import refused_by_java
+from kafkafmt.records.java_reads import refused_by_java
 from kafkafmt.records.signatures import BatchOptions, ValidatorOptions
 
 pytestmark = [

@@ -76,6 +76,7 @@ THIRD_PARTY = {
     "pyarrow": (
         "kafkafmt/arrow.py",
         "kafkafmt/arrow_columns.py",
+        "kafkafmt/making/encoded_text.py",
         "kafkafmt/making/table_files.py",
         "kafkafmt/spark/",
         "kafkafmt/exporting/",

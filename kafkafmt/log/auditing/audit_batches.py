@@ -13,7 +13,7 @@ import numpy as np
 
 from ...constants import CONTROL_BIT
 from ...records import RecordReader
-from ...records.odd_ends import refused_by_java
+from ...records.java_reads import refused_by_java
 from ...text import offset_range, quantity
 from ...types import BatchTable, Buffer, last_offset
 from ..reading.models import Finding

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...constants import CODEC_MASK
 from ...records import recompress
-from ...records.odd_ends import not_read_by_java
+from ...records.java_reads import not_read_by_java
 from ...types import IntArray, last_offset, view_of
 from ..format.file_view import FileView
 from ..reading.partition import PartitionLog

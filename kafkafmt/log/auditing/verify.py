@@ -11,7 +11,7 @@ from ... import arguments
 from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
-from ...records.odd_ends import refused_by_java
+from ...records.java_reads import refused_by_java
 from ...types import BATCH_DTYPE, BatchTable, RecordColumns
 from ..format.file_view import FileView
 from ..reading.damage_callbacks import BatchDamage, OnDamage

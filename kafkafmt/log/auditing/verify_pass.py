@@ -15,7 +15,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...records.odd_ends import refused_by_java
+from ...records.java_reads import refused_by_java
 from ...records.reader import count_records
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer
 from ..format.producers import Marker, marker_reader, read_markers

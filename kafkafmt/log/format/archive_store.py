@@ -12,7 +12,7 @@ import tempfile
 import threading
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -43,10 +43,11 @@ class _Directory:
 class ArchiveStore(Store):
     """Store for the members of one archive, which is a local file or a file in another store.
 
-    `root` is the URL of the root directory in the archive.
+    `root` is the URL of the root directory in the archive. `store_of` returns the store for another URL.
     """
 
-    def __init__(self, root: UrlPath) -> None:
+    def __init__(self, root: UrlPath, store_of: Callable[[UrlPath], Store]) -> None:
+        self._store_of = store_of
         self._kind = root.scheme
         self._archive: Location = input_path(root.chain.removeprefix("::"))
         self._lock = threading.RLock()
@@ -61,12 +62,25 @@ class ArchiveStore(Store):
         """
         with errors_of(path), self._lock:
             if self._opened is None or check or not isinstance(self._archive, UrlPath):
-                stamp = _stamp(self._archive)
+                stamp = self._current_stamp()
                 if self._opened is None or stamp != self._stamp:
-                    file = _opened(self._archive)
+                    file = self._open()
                     self._opened = (_Tar if self._kind == "tar" else _Zip)(file, path)
                     self._stamp = stamp
             yield self._opened
+
+    def _current_stamp(self) -> tuple[object, ...]:
+        """Return a tuple that differs after the archive was changed or replaced."""
+        if isinstance(self._archive, UrlPath):
+            found = self._store_of(self._archive).status(self._archive)
+            return found.version, found.size
+        status = os.stat(self._archive)
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _open(self) -> IO[bytes]:
+        if isinstance(self._archive, UrlPath):
+            return io.BufferedReader(_StoreFile(self._archive, self._store_of(self._archive)), _STEP)
+        return open(self._archive, "rb")
 
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
         """Return the subdirectory names of a directory, and a dict that maps its file names to sizes in bytes."""
@@ -237,11 +251,9 @@ class _Zip(_Archive):
 class _StoreFile(io.RawIOBase):
     """A file in another store as a file object."""
 
-    def __init__(self, path: UrlPath) -> None:
-        from .stores import store_of
-
-        self._path, self._store = path, store_of(path)
-        self._status = self._store.status(path)
+    def __init__(self, path: UrlPath, store: Store) -> None:
+        self._path, self._store = path, store
+        self._status = store.status(path)
         self._position = 0
 
     def readable(self) -> bool:
@@ -271,20 +283,3 @@ class _StoreFile(io.RawIOBase):
         target[: len(data)] = data
         self._position += len(data)
         return len(data)
-
-
-def _opened(archive: Location) -> IO[bytes]:
-    if isinstance(archive, UrlPath):
-        return io.BufferedReader(_StoreFile(archive), _STEP)
-    return open(archive, "rb")
-
-
-def _stamp(archive: Location) -> tuple[object, ...]:
-    """Return a tuple that differs after the archive was changed or replaced."""
-    if isinstance(archive, UrlPath):
-        from .stores import store_of
-
-        found = store_of(archive).status(archive)
-        return found.version, found.size
-    status = os.stat(archive)
-    return status.st_ino, status.st_size, status.st_mtime_ns

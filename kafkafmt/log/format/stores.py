@@ -81,7 +81,7 @@ def _archive(path: UrlPath) -> Store:
         raise SchemeError(
             f"{path}: the URL names no archive; write {path.scheme}://DIRECTORY::URL with the URL of the archive"
         )
-    return ArchiveStore(path)
+    return ArchiveStore(path, store_of)
 
 
 def _object_store(path: UrlPath) -> Store:
