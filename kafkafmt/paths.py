@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from .text import shown
+
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
 """URL schemes that are recognized even if no slash follows the colon. Other text before a colon,
 such as a drive letter, is treated as a scheme only if a slash or backslash follows the colon.
 """
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers for a full disk, a quota, and a file that is too large."""
+LONGEST_PATH = 32_768
+"""Largest length of a path or URL. File systems have lower limits."""
 _URL = re.compile(r"[^/\\]*://")
 _URL_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://[^\s'\"<>]*")
 _USER = re.compile(r"(://)([^/?#]*)@")
@@ -128,13 +132,22 @@ def output_path(path: str | os.PathLike[str]) -> Path:
     Raise FileNotFoundError if the path is empty, and ValueError if it is not local (see
     `local_path`).
     """
-    _refuse_empty(os.fspath(path))
+    check_output(path)
+    _check_length(os.fspath(path))
     return Path(os.path.abspath(local_path(path)))
 
 
-def _refuse_empty(text: str) -> None:
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Raise TypeError if an output path that a user has given is neither a str nor an os.PathLike."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"an output must be a path, not {shown(path)}")
+
+
+def _check_length(text: str) -> None:
     if not text:  # For an empty path, abspath() would return the working directory.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
+    if len(text) > LONGEST_PATH:  # The system's own error would contain the whole path.
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), shown(text))
 
 
 class UrlError(ValueError):
@@ -291,7 +304,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     if isinstance(path, UrlPath):
         return path
     text = os.fspath(path)
-    _refuse_empty(text)
+    _check_length(text)
     if is_url(text):
         return UrlPath(text)
     scheme = _scheme(text)

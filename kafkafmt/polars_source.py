@@ -35,6 +35,7 @@ from .log.reading.record_filter import (
     narrowed,
 )
 from .log.reading.record_selection import Selection
+from .log.reading.sources import Sources, resolve
 from .parallel import read_parallel
 from .text import quantity
 from .view import Partition
@@ -59,7 +60,7 @@ _BETWEEN = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "No
 
 
 def scan_polars(
-    paths: Path | Sequence[Path],
+    paths: Sources,
     columns: Sequence[str] | None = None,
     *,
     internal: bool = False,
@@ -78,8 +79,9 @@ def scan_polars(
 
     Parameters
     ----------
-    paths : path or sequence of paths
-        Log directories, partition directories or `.log` files.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths, which are listed again.
     columns : sequence of str, optional
         Names and order of the columns. By default, the frame has all columns that
         `Partition.to_arrow` lists except `timestampMillis`.
@@ -144,7 +146,7 @@ def scan_polars(
     skip = arguments.one_of("on_error", on_error, ON_ERROR) == "skip"
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
     schema = schema_of(columns)
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    given, replicas = resolve(paths, replicas)
 
     def partitions() -> list[Partition]:
         log = open_log(*given, replicas=replicas, max_batch_bytes=max_batch_bytes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -25,6 +26,20 @@ def decode_header_key(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return _LONE_SURROGATE.sub("\ufffd".encode(), raw).decode(errors="replace")
+
+
+MAX_SHOWN = 160
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = MAX_SHOWN
+
+
+def shown(value: object) -> str:
+    """Return the repr of a value for an error message. A long repr is shortened in its middle."""
+    try:
+        text = _SHORT.repr(value)
+    except Exception:  # An error in a repr must not replace the error that contains the value.
+        return object.__repr__(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2 - 3]}...{text[-MAX_SHOWN // 2 :]}"
 
 
 # _UNSEEN contains the characters to escape, in addition to the C0 control characters.

@@ -338,21 +338,21 @@ class RecordColumns:
     """
     max_headers = 1 << 20
     """Largest number of headers in a record. If a record has more headers, a TooLargeError is raised."""
-    odd_times = False
+    odd_times: bool = False
     """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. The decoder sets this
     attribute to True, and the code that reads the array resets it to False.
     """
-    late_times = False
+    late_times: bool = False
     """Whether `timestamp` can contain a timestamp after the maximum timestamp in the header of its
     batch. The decoder sets this attribute to True, and the code that reads it resets it to False.
     """
-    odd_offsets = False
+    odd_offsets: bool = False
     """Whether a decoded batch can have odd offset deltas: a delta that is negative, above the last offset
     delta, or not above the previous one. The decoder sets this attribute to True, and the code that
     reads it resets it to False.
     """
 
-    odd_codec_ends = False
+    odd_codec_ends: bool = False
     """Whether the compressed data of a decoded batch has an odd end. `RecordReader` sets this attribute to
     True, and the code that reads it resets it to False.
     """

@@ -28,6 +28,7 @@ from ..exporting.options import (
     ZSTD_LEVELS,
     ExportOptions,
     check_columns,
+    check_output_name,
 )
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
@@ -163,6 +164,10 @@ def export(
     """
     if given["file_size"] < SMALLEST_FILE_SIZE:
         raise click.UsageError(f"--file-size is {given['file_size']} bytes; it must be at least 1MB")
+    try:
+        check_output_name(given["output"])
+    except ValueError as error:
+        raise click.UsageError(f"--{error}") from error
     if given["columns"] is not None:
         try:
             check_columns(given["columns"], str(given["output"]).endswith(".parquet"))

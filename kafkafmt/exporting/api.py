@@ -15,10 +15,10 @@ from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..extras import install_line
 from ..log import Damage, Discovery, PartitionDir, PartitionLog, discover
-from ..log.auditing.run import paths_of
 from ..log.reading.choice import choose_partitions
 from ..log.reading.group_choice import choose_from_group
 from ..log.reading.record_selection import Selection, Time, offset_bound
+from ..log.reading.sources import Sources, resolve
 from .errors import SparkError
 from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_MASTER, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
@@ -37,7 +37,7 @@ NO_CONNECT = (
 
 
 def export(
-    paths: Path | Iterable[Path],
+    paths: Sources,
     output: Path,
     *,
     topics: str | Iterable[str] | None = None,
@@ -71,8 +71,9 @@ def export(
 
     Parameters
     ----------
-    paths : str, os.PathLike, or an iterable of these
-        Log directories, partition directories or `.log` files.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths, which are listed again.
     output : str or os.PathLike
         One of three kinds of output:
 
@@ -83,6 +84,8 @@ def export(
         - A single local file, if the name ends with ``.parquet``. The records are ordered by topic,
           partition and offset, and have the columns topic and partition. The report is the file
           ``FILE.parquet.report.json``. Damaged bytes are not stored.
+
+        The name must not end with the suffix of another data format, such as ``.csv`` or ``.json``.
     topics : str or iterable of str, optional
         Glob patterns for the names of the topics to export, such as "orders*". By default, all
         topics except Kafka's internal topics are exported.
@@ -223,7 +226,7 @@ def export(
     >>> report.ok, report.written.records  # doctest: +SKIP
     (True, 12345678)
     """
-    given = paths_of(paths)
+    given, replicas = resolve(paths, replicas)
     globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
     names = arguments.names("columns", columns, COLUMN_NAMES)
     numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
@@ -10,7 +11,8 @@ from typing import Any
 from ..arguments import one_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log.reading.record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection
-from ..paths import without_secrets
+from ..paths import check_output, without_secrets
+from ..text import shown
 
 CODECS = ("zstd", "snappy", "lz4", "none")
 DIRECTORY_COLUMNS = ("topic", "partition")
@@ -29,6 +31,13 @@ PERIODS = ("day", "hour")
 ON_ERROR = ("quarantine", "fail")
 ENGINES = ("spark", "local")
 ZSTD_LEVELS = (-7, 22)
+SINGLE_FILE = ".parquet"
+"""Suffix of an output that is a single file."""
+OTHER_FORMATS = frozenset(
+    "arrow avro bz2 csv duckdb feather gz h5 hdf5 html ipc json jsonl lz4 ndjson orc parq parquet pickle pkl pq "
+    "snappy sql sqlite tar tgz tsv txt xls xlsx xml xz yaml yml zip zst".split()
+)
+"""Suffixes of files with data, in lower case. A directory of Parquet files must not have such a name."""
 DEFAULT_MASTER = "local[*]"
 """Default master URL of Spark, which selects all cores of this machine."""
 DEFAULT_ZSTD_LEVEL = 1
@@ -88,10 +97,13 @@ class ExportOptions:
         one_of("engine", self.engine, ENGINES)
         if self.resume and self.overwrite:
             raise ValueError("resume and overwrite cannot both be given")
+        check_output_name(self.output)
         if self.single_file:
             for name in ("resume", "partition_by", "join_small"):
                 if getattr(self, name):
-                    raise ValueError(f"{name} needs a directory, but {str(self.output)!r} is a single Parquet file")
+                    raise ValueError(
+                        f"{name} needs a directory, but {shown(str(self.output))} is a single Parquet file"
+                    )
         one_of("compression", self.compression, CODECS)
         if self.partition_by is not None:
             one_of("partition_by", self.partition_by, PERIODS)
@@ -113,7 +125,7 @@ class ExportOptions:
     @property
     def single_file(self) -> bool:
         """Return whether the output is a single file, which is the case if its name ends with ``.parquet``."""
-        return str(self.output).endswith(".parquet")
+        return str(self.output).endswith(SINGLE_FILE)
 
     @property
     def offsets(self) -> OffsetRange:
@@ -154,6 +166,18 @@ class ExportOptions:
             "join_small": self.join_small,
             "columns": None if self.columns is None else list(self.columns),
         }
+
+
+def check_output_name(output: str | PathLike[str]) -> None:
+    """Raise ValueError if the name of the output has the suffix of a file that an export cannot write."""
+    check_output(output)
+    name = os.fspath(output)
+    suffix = os.path.splitext(name)[1]
+    if suffix != SINGLE_FILE and suffix[1:].lower() in OTHER_FORMATS:
+        raise ValueError(
+            f"output is {without_secrets(shown(name))}, but an export cannot write {suffix} files; it writes a directory "
+            f"of Parquet files, or a single Parquet file if the name ends with {SINGLE_FILE}"
+        )
 
 
 def check_columns(columns: tuple[str, ...], single_file: bool) -> None:

@@ -15,6 +15,7 @@ from ..log import Damage, DamagedLogError, PartitionLog
 from ..log.auditing.run import error_text
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Time
+from ..log.reading.sources import Source, single_path
 from ..messages.as_json import uuid_text
 from ..notebook import html_table
 from ..text import offset_range
@@ -167,7 +168,7 @@ class ClusterMetadata:
 
 
 def metadata(
-    path: str | os.PathLike[str],
+    path: Source,
     *,
     at: int | None = None,
     at_time: Time | None = None,
@@ -178,9 +179,10 @@ def metadata(
 
     Parameters
     ----------
-    path : str or os.PathLike
+    path : str, os.PathLike, Log, Topic or Partition
         Log directory of a broker or a controller, the directory `__cluster_metadata-0` in it, or a
-        snapshot (`*.checkpoint`). It can be a URL.
+        snapshot (`*.checkpoint`). It can be a URL. An open log, topic or partition must have a
+        single path.
     at : int, optional
         Return the state after all records with offsets below `at`. By default, all records of the
         log are applied.
@@ -221,7 +223,7 @@ def metadata(
     if offset is not None and millis is not None:
         raise ValueError("at and at_time cannot both be given")
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
-    reader = _Reader(path, limits, on_message)
+    reader = _Reader(single_path("path", path), limits, on_message)
     return reader.read(offset, millis)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
 from ..log.reading.record_selection import Time, offset_bound
+from ..log.reading.sources import Sources, resolve
 from ..paths import local_path
-from ..view import Log
 from .service import Server
 from .settings import DEFAULT_HOST, ServerLimits, ServerSettings
 
@@ -18,7 +18,7 @@ LARGEST_PORT = 65535
 
 
 def serve(
-    paths: Log | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Sources,
     host: str = DEFAULT_HOST,
     port: int = 0,
     *,
@@ -47,9 +47,9 @@ def serve(
 
     Parameters
     ----------
-    paths : Log, str, os.PathLike, or a sequence of paths
-        What to serve: an open log, or the paths of log directories, partition directories or `.log`
-        files.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths.
     host : str, default "127.0.0.1"
         Address to listen on. Clients on other hosts can connect only if it is not a loopback
         address.
@@ -120,11 +120,7 @@ def serve(
     The server checks the CRC of each batch once, and sends the batch unchanged. Batches of record formats 0 and 1 are
     converted to format 2 for clients whose Fetch version is 4 or higher.
     """
-    if isinstance(paths, Log):
-        given: tuple[str | os.PathLike[str], ...] = tuple(paths.paths)
-        replicas = paths.replicas if replicas is None else replicas
-    else:
-        given = (paths,) if isinstance(paths, str | os.PathLike) else tuple(paths)
+    given, replicas = resolve(paths, replicas)
     globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
     numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)
     port = _checked_port("port", port, 0)
@@ -132,7 +128,7 @@ def serve(
         advertised_host, advertised_port = advertise
         advertise = advertised_host, _checked_port("the port in advertise", advertised_port, 1)
     settings = ServerSettings(
-        paths=given,
+        paths=tuple(given),
         topics=globs,
         partitions=tuple(arguments.integer("partitions", number, 0) for number in numbers),
         internal=bool(internal),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import millis, one_of, optional_integer
 from ..constants import ISOLATION_LEVELS, READ_UNCOMMITTED
+from ..log.reading.sources import Sources, resolve
 from .option_text import check_names
 from .schema import struct_of
 from .source.data_source import register
@@ -19,13 +20,12 @@ from .source.where import where_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Path = str | os.PathLike[str]
 Time = int | datetime
 
 
 def read(
     spark: SparkSession,
-    paths: Path | Iterable[Path],
+    paths: Sources,
     *,
     columns: Iterable[str] | None = None,
     topics: str | Iterable[str] | None = None,
@@ -46,8 +46,9 @@ def read(
     ----------
     spark : SparkSession
         The Spark session. The function registers the data source "kafkafmt" with this session.
-    paths : path or iterable of paths
-        Log directories, partition directories or `.log` files.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths, which are listed again.
     columns : iterable of str, optional
         Names and order of the columns. Other columns are not decoded. By default, the result has
         the columns of Spark's Kafka source.
@@ -120,5 +121,7 @@ def read(
         reader = reader.option("minPartitions", str(least))
     reader = reader.option(ISOLATION_OPTION, one_of("isolation", isolation, ISOLATION_LEVELS))
     reader = reader.option("mode", one_of("mode", mode, MODES))
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    return reader.option("paths", json.dumps([os.fspath(path) for path in listed])).load()
+    given, replicas = resolve(paths, (options or {}).get("replicas"))
+    if replicas is not None:
+        reader = reader.option("replicas", replicas)
+    return reader.option("paths", json.dumps([os.fspath(path) for path in given])).load()

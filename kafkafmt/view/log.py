@@ -17,9 +17,10 @@ from ..log.reading.following import POLL, Followers, paths_to_follow
 from ..log.reading.group_records import GROUPS_TOPIC
 from ..log.reading.record_selection import Time
 from ..log.reading.selection import like, select_partitions
+from ..log.reading.sources import AnyPath, OpenedLog
 from ..notebook import html_table
 from ..sharing import SharedIterator
-from ..text import counted
+from ..text import counted, shown
 from .groups import Groups
 from .many import read_batches
 from .partition import Partition
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Log:
+class Log(OpenedLog):
     """An open Kafka log: the partitions of one or more log directories.
 
     Iterating over a log returns its partitions. ``log[topic]`` returns a `Topic`, and
@@ -50,7 +51,7 @@ class Log:
 
     def __init__(
         self,
-        paths: Iterable[str | os.PathLike[str]],
+        paths: Iterable[AnyPath],
         replicas: str | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         mapped: bool = False,
@@ -400,7 +401,7 @@ class Log:
         if not isinstance(key, tuple) or len(key) != 2:
             raise TypeError(
                 'the key of log[...] must be a topic, as in log["orders"], or a topic and a partition number, '
-                f'as in log["orders", 0], not {key!r}'
+                f'as in log["orders", 0], not {shown(key)}'
             )
         topic, number = key
         return Topic(topic, self._partitions_of(topic))[number]
@@ -411,6 +412,9 @@ class Log:
         if not found:
             raise KeyError(f"there is no topic {topic}; {like('topic', str(topic), self.topics)}")
         return found
+
+    def _source_paths(self) -> list[str]:
+        return self.paths
 
     def __contains__(self, key: object) -> bool:
         """Return whether the log contains a topic or a partition.

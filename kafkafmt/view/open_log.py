@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..log.reading.sources import Source, resolve
 from .log import Log
 
 
 def open(
-    *paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *paths: Source | Sequence[Source],
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     mapped: bool = False,
@@ -20,9 +20,10 @@ def open(
 
     Parameters
     ----------
-    *paths : str, os.PathLike, or a list or tuple of these
+    *paths : str, os.PathLike, Log, Topic, Partition, or a sequence of these
         One or more paths. The result contains the partitions of all paths. A path can be a URL,
         such as ``s3://bucket/backup``, and it can contain the wildcards ``*``, ``?`` and ``[...]``.
+        An open log, topic or partition stands for its paths, which are listed again.
     replicas : "longest", optional
         If two paths contain the same partition, read the copy with the higher end offset. By
         default, such a partition is an error.
@@ -57,12 +58,11 @@ def open(
     compare the copies. Other batches are read when they are needed. Kafka's counterpart is
     ``LogManager.loadLogs``.
     """
-    given: list[str | os.PathLike[str]] = []
+    given = []
     for path in paths:
-        for one in path if isinstance(path, list | tuple) else [path]:
-            if not isinstance(one, str | os.PathLike):
-                raise TypeError(f"a path must be a str or an os.PathLike, not {one!r}")
-            given.append(one)
+        one = resolve(path, replicas)
+        given += one[0]
+        replicas = one[1]
     if not given:
         raise TypeError("at least one path is needed")
     return Log(given, replicas, arguments.integer("max_batch_bytes", max_batch_bytes, 1), mapped)

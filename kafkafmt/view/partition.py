@@ -15,6 +15,7 @@ from ..log.reading.following import POLL, Followers
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Time, offset_bound
 from ..log.reading.sendfile import HasFileno, Sent, send
+from ..log.reading.sources import OpenedLog
 from ..notebook import html_table
 from ..records import Chunk
 from ..types import COLUMNS, RecordColumns
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Partition(Finding, PartitionOffsets):
+class Partition(Finding, PartitionOffsets, OpenedLog):
     """A partition of an open log. It can be read as `Record` objects or as Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,
@@ -55,6 +56,9 @@ class Partition(Finding, PartitionOffsets):
     @damaged.setter
     def damaged(self, damaged: list[Damage]) -> None:
         self._collected = CollectedDamage(damaged)
+
+    def _source_paths(self) -> list[str]:
+        return self.log.directory.places
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Partition {self.topic}-{self.partition} at {str(self.log.directory.path)!r}>"

@@ -10,6 +10,7 @@ from .. import arguments
 from .._backend import core
 from ..log import Damage
 from ..log.reading.selection import existing_partitions
+from ..log.reading.sources import OpenedLog
 from ..notebook import html_table
 from ..sharing import SharedIterator
 from ..text import counted
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Topic:
+class Topic(OpenedLog):
     """All partitions of a topic in an open log. They can be read as `Record` objects or Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[name]`` returns a `Topic`. ``topic[number]`` returns
@@ -249,6 +250,9 @@ class Topic:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all records as an Arrow C stream with the default columns of `Partition.to_arrow`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _source_paths(self) -> list[str]:
+        return [path for partition in self.partitions for path in partition.log.directory.places]
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Topic {self.name!r} with {_numbers(self.partitions)}>"

@@ -23,6 +23,12 @@ def test_columns_and_topics_select_what_is_read(spark: SparkSession) -> None:
     )
 
 
+def test_open_topic_can_be_passed_as_paths(spark: SparkSession) -> None:
+    log = kafkafmt.open(*SEGMENTS.roots)
+    frame = kafkafmt.spark.read(spark, log[TOPIC], columns=["offset"])
+    assert frame.count() == sum(at[0] == TOPIC for at in SEGMENTS.expected())
+
+
 def test_default_columns_are_those_of_sparks_kafka_source(spark: SparkSession) -> None:
     frame = kafkafmt.spark.read(spark, SEGMENTS.roots[0])
     assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]

@@ -104,6 +104,25 @@ def audit() -> None:
     assert_type(report, kafkafmt.VerifyReport)
 
 
+def pass_open_logs() -> None:
+    log = kafkafmt.open("/var/lib/kafka/data")
+    kafkafmt.verify(log)
+    kafkafmt.stats([log["orders"], log["users", 0], "/mnt/other"])
+    kafkafmt.describe(log["orders"])
+    kafkafmt.diff(log["orders"], [kafkafmt.open("/mnt/other"), "/mnt/third"])
+    kafkafmt.export(log["orders", 3], "/archive")
+    kafkafmt.salvage(log["orders"], "/mnt/salvaged")
+    kafkafmt.rewrite([log], "/mnt/rewritten")
+    kafkafmt.restore(log["orders"], "/mnt/new")
+    kafkafmt.serve([log["orders"], log["users"]])
+    kafkafmt.scan_polars(log["orders"])
+    kafkafmt.metadata(log)
+    kafkafmt.open(log["orders"], [log["users", 0], "/mnt/other"])
+    assert_type(list(kafkafmt.dump(log["orders"])), list[kafkafmt.DumpedFile])
+    kafkafmt.verify(5)  # type: ignore[arg-type]  # pyright: ignore
+    kafkafmt.salvage(log, log)  # type: ignore[arg-type]  # pyright: ignore
+
+
 def export() -> None:
     report = kafkafmt.export(
         "/var/lib/kafka/data", "/archive", partition_by="day", columns=["value"], join_small=True, file_size=64 << 20

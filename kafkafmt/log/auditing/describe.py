@@ -14,8 +14,9 @@ from ..reading.partition_dir import PartitionDir
 from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
 from ..reading.read_limits import ReadLimits
+from ..reading.sources import Sources
 from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, remote_dict, unreadable_dict
-from .run import Globs, Numbers, OnMessage, Progress, Run, Source
+from .run import Globs, Numbers, OnMessage, Progress, Run
 from .verify import count_from
 
 
@@ -152,7 +153,7 @@ class Summary:
 
 
 def describe(
-    paths: Source,
+    paths: Sources,
     *,
     topics: Globs | None = None,
     partitions: Numbers | None = None,
@@ -165,9 +166,9 @@ def describe(
 
     Parameters
     ----------
-    paths : str, os.PathLike, an iterable of these, or Log
-        Log directories, partition directories or `.log` files, or a `Log` that `kafkafmt.open` has
-        returned.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths, which are listed again.
     topics : str or iterable of str, optional
         Globs that select topics by name. By default all topics, including Kafka's internal topics
         (``__…``).

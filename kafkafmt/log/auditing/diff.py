@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ... import arguments
@@ -15,6 +14,7 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.patterns import matching
 from ..reading.read_limits import ReadLimits
+from ..reading.sources import OpenedLog, Source, resolve
 from .diff_batches import MOST_SPANS, Spans, compare_batches
 from .diff_files import compare_epochs, compare_transactions, differing_ranges
 from .diff_report import (
@@ -29,7 +29,7 @@ from .diff_report import (
     Span,
     merged,
 )
-from .run import Globs, Numbers, OnMessage, Progress, Run, globs_of, numbers_of, paths_of
+from .run import Globs, Numbers, OnMessage, Progress, Run, globs_of, numbers_of
 
 NOT_OF_RECORDS = (BYTES, LEADER_EPOCH, EPOCH_CHECKPOINT, LOG_START)
 """Kinds of differences that `diff` omits if `records_only` is True."""
@@ -37,7 +37,7 @@ Copies = dict[tuple[str, int], list[tuple[str, PartitionDir]]]
 
 
 def diff(
-    *paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *paths: Source | Sequence[Source],
     topics: Globs | None = None,
     partitions: Numbers | None = None,
     records_only: bool = False,
@@ -50,9 +50,10 @@ def diff(
 
     Parameters
     ----------
-    *paths : str, os.PathLike, or a list or tuple of these
+    *paths : str, os.PathLike, Log, Topic, Partition, or a list or tuple of these
         The copies: two or more log directories, partition directories or `.log` files. A path with
-        wildcards stands for all copies that it matches.
+        wildcards stands for all copies that it matches. An open log, topic or partition is one
+        copy. Its name in the report consists of its log directories.
     topics : str or iterable of str, optional
         Globs that select topics by name. By default all topics, including Kafka's internal topics
         (``__…``).
@@ -106,13 +107,12 @@ def diff(
     partition.
     """
     flat: list[Any] = [p for path in paths for p in (path if isinstance(path, list | tuple) else [path])]
-    given = paths_of(flat)
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
     found: list[tuple[str, Discovery]] = []
-    for place in (place for path in given for place in matching(input_path(path))):
-        found.append((str(place), discover([place])))
-        for message in found[-1][1].messages:
+    for name, discovery in _discovered(flat):
+        found.append((name, discovery))
+        for message in discovery.messages:
             run.tell(message)
     if len(found) < 2:
         raise ValueError(f"at least two copies are needed for a comparison, not {len(found)}")
@@ -134,6 +134,17 @@ def diff(
 
     rows = run.map(compare, sorted(copies), threads)
     return DiffReport(tuple(rows), tuple(run.unreadable), tuple(run.messages))
+
+
+def _discovered(sources: Iterable[Source]) -> Iterator[tuple[str, Discovery]]:
+    """Yield the name and the partitions of each copy."""
+    for source in sources:
+        paths, replicas = resolve(source)
+        if isinstance(source, OpenedLog):
+            opened = discover(paths, replicas)
+            yield ", ".join(dict.fromkeys(str(d.path.parent) for d in opened.partitions)), opened
+        else:
+            yield from ((str(place), discover([place])) for place in matching(input_path(paths[0])))
 
 
 def _unreadable(directories: Sequence[PartitionDir], error: OSError) -> PartitionDir:

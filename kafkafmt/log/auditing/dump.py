@@ -9,7 +9,7 @@ is yielded with `is_valid` set to False.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from ...paths import local_path
 from ..format import files
 from ..reading.discovery import NoLogError
 from ..reading.recognize import packing
+from ..reading.sources import Sources, resolve
 from .dump_batches import LogDump
 from .dump_indexes import index_findings, index_items, index_sanity, snapshot_items, transaction_items
 from .dump_items import EmptyIndex, Item, SaneIndex
-from .run import AnyPath, paths_of
 
 SUFFIXES = (".checkpoint", ".index", ".log", ".snapshot", ".timeindex", ".txnindex")
 BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)|[0-9]{1,19}(?=_)")
@@ -79,7 +79,7 @@ class DumpedFile:
 
 
 def dump(
-    paths: AnyPath | Iterable[AnyPath],
+    paths: Sources,
     *,
     deep: bool = False,
     indexes: str = "entries",
@@ -92,9 +92,9 @@ def dump(
 
     Parameters
     ----------
-    paths : str, os.PathLike, or an iterable of these
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot` and `.checkpoint` files, or
-        directories that contain such files.
+        directories that contain such files. An open log, topic or partition stands for its paths.
     deep : bool, default False
         Also yield the records of each batch.
     indexes : {"entries", "findings", "sanity"}, default "entries"
@@ -135,7 +135,7 @@ def dump(
     arguments.one_of("indexes", indexes, INDEXES)
     most = arguments.optional_integer("max_bytes", max_bytes, 0)
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
-    given = [Path(local_path(path)) for path in paths_of(paths)]
+    given = [Path(local_path(path)) for path in resolve(paths)[0]]
     for path in _files(given, on_message or (lambda _: None), on_unreadable):
         yield DumpedFile(path, base_offset_in(path.name), deep, indexes, most, limit)
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event, RLock
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ... import arguments
 from ...paths import Location
@@ -18,6 +18,7 @@ from ...threads import StoppablePool
 from ..reading.choice import choose_partitions
 from ..reading.discovery import Discovery, discover
 from ..reading.partition_dir import PartitionDir
+from ..reading.sources import Sources, resolve
 from .reports import UnreadablePartition
 
 Progress = Callable[[int, int], None]
@@ -27,34 +28,6 @@ Globs = str | Iterable[str]
 Numbers = int | Iterable[int]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class OpenLog(Protocol):
-    """The attributes of `kafkafmt.Log` that functions in this package read, as a `typing.Protocol`."""
-
-    @property
-    def discovery(self) -> Discovery:
-        """The partitions that were found when the log was opened."""
-        ...
-
-
-AnyPath = str | os.PathLike[str]
-Source = AnyPath | Iterable[AnyPath] | OpenLog
-"""One path, several paths, or a `kafkafmt.Log`."""
-
-
-def paths_of(paths: AnyPath | Iterable[AnyPath]) -> list[AnyPath]:
-    """Return one or several paths as a list.
-
-    Raise TypeError if `paths` is neither a path nor an iterable of paths, or if it is empty.
-    """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    for path in given:
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"a path must be a str or an os.PathLike, not {path!r}")
-    if not given:
-        raise TypeError("at least one path is needed")
-    return given
 
 
 def globs_of(topics: Globs | None) -> list[str]:
@@ -197,22 +170,16 @@ class Run:
         given = arguments.optional_integer("threads", threads, 1)
         return given if given is not None else os.cpu_count() or 1
 
-    def find(self, source: Source, replicas: str | None, every_replica: bool = False) -> Discovery:
+    def find(self, sources: Sources, replicas: str | None, every_replica: bool = False) -> Discovery:
         """Return the partitions that the paths contain.
 
         If several paths contain a partition, and `every_replica` is True, return all directories of
         the partition.
-
-        If `source` is an open log, return the partitions that were found when the log was opened.
         """
-        if isinstance(source, str | os.PathLike) or not hasattr(source, "discovery"):
-            found = discover(paths_of(source), replicas, every_replica=every_replica)
-            for message in found.messages:
-                self.tell(message)
-            return found
-        if replicas is not None:
-            raise ValueError("replicas cannot be given with an open log; pass replicas to kafkafmt.open")
-        return source.discovery
+        found = discover(*resolve(sources, replicas), every_replica=every_replica)
+        for message in found.messages:
+            self.tell(message)
+        return found
 
     def choose(
         self, found: Discovery, topics: Globs | None, partitions: Numbers | None, every_state: bool = False

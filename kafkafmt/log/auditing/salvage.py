@@ -15,6 +15,7 @@ from ..format import files
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.read_limits import ReadLimits
+from ..reading.sources import AnyPath, Sources, resolve
 from ..writing.mounting import metadata_logs, strays
 from .merge import MERGED, Merged, merge_partition, merged_reports, replicas_of
 from .merge_copy import SourceRange
@@ -27,7 +28,7 @@ from .reports import (
     report_html,
     unreadable_dict,
 )
-from .run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
+from .run import Globs, Numbers, OnMessage, Progress, Run
 from .salvage_copy import salvage_partition
 from .salvage_output import Output, OutputPlaceError, finish_directory, output_directory
 from .salvage_rebuilt import needs_rebuilding
@@ -156,7 +157,7 @@ class SalvageReport:
 
 
 def salvage(
-    paths: AnyPath | Iterable[AnyPath],
+    paths: Sources,
     output: AnyPath,
     *,
     topics: Globs | None = None,
@@ -173,8 +174,10 @@ def salvage(
 
     Parameters
     ----------
-    paths : str, os.PathLike, or an iterable of these
-        Log directories, partition directories or `.log` files. Nothing is written to these paths.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths, which are listed again.
+        Nothing is written to these paths.
     output : str or os.PathLike
         The log directory to write. It must be new or empty, and outside `paths`.
     topics : str or iterable of str, optional
@@ -244,9 +247,9 @@ def salvage(
     """
     if replicas not in (None, "longest", "merge"):
         raise ValueError(f"replicas is {replicas!r}; it must be 'longest', 'merge' or None")
-    merging = replicas == "merge"
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
-    given = paths_of(paths)
+    given, replicas = resolve(paths, replicas)
+    merging = replicas == "merge"
     run, bounds = Run(progress, on_message), Bounds(given)
     run.threads(threads)
     found = run.find(given, None if merging else replicas, every_replica=merging)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath, full_disk_named, output_path
+from ...text import shown
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -47,7 +48,7 @@ class OutputPlaceError(ValueError):
     """
 
     def __init__(self, output: str, reason: str) -> None:
-        super().__init__(f"{output!r} {reason}")
+        super().__init__(f"{shown(output)} {reason}")
         self.output = output
         self.reason = reason
 
@@ -62,8 +63,8 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
     directory, the output must not be inside this log directory either. Raise ValueError if the path
     is not local.
     """
+    target = output_path(output)
     given = os.fspath(output)
-    target = output_path(given)
     real = Path(os.path.realpath(target))
     for source in sources:
         if isinstance(source.path, UrlPath):

@@ -21,7 +21,8 @@ from ..reading.part import Part
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.read_limits import ReadLimits
-from .run import Globs, Numbers, OnMessage, Progress, Run, Source
+from ..reading.sources import Sources
+from .run import Globs, Numbers, OnMessage, Progress, Run
 from .stats_content import ContentCounts
 from .stats_report import Content, PartitionStats, StatsReport, TopicStats
 
@@ -33,7 +34,7 @@ READ_COLUMNS = ("timestamp", "key", "value", "headers")
 
 
 def stats(
-    paths: Source,
+    paths: Sources,
     *,
     topics: Globs | None = None,
     partitions: Numbers | None = None,
@@ -49,9 +50,9 @@ def stats(
 
     Parameters
     ----------
-    paths : str, os.PathLike, an iterable of these, or Log
-        Log directories, partition directories or `.log` files, or a `Log` that `kafkafmt.open` has
-        returned.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths, which are listed again.
     topics : str or iterable of str, optional
         Globs that select topics by name. By default all topics, including Kafka's internal topics
         (``__…``).

@@ -27,10 +27,11 @@ from ..reading.plan import SegmentPlan
 from ..reading.read_limits import ReadLimits
 from ..reading.rows import Joined, Rows
 from ..reading.segment_tables import Scratch
+from ..reading.sources import Sources
 from ..reading.transactions import Doubts
 from .audit import PartitionAudit
 from .reports import PartitionReport, VerifyReport
-from .run import Globs, Numbers, OnMessage, Progress, Run, Source
+from .run import Globs, Numbers, OnMessage, Progress, Run
 from .verify_pass import VerifyPass
 
 COUNTED_ROWS = 16384
@@ -38,7 +39,7 @@ COUNTED_ROWS = 16384
 
 
 def verify(
-    paths: Source,
+    paths: Sources,
     *,
     topics: Globs | None = None,
     partitions: Numbers | None = None,
@@ -54,9 +55,9 @@ def verify(
 
     Parameters
     ----------
-    paths : str, os.PathLike, an iterable of these, or Log
-        Log directories, partition directories or `.log` files, or a `Log` that `kafkafmt.open` has
-        returned.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths, which are listed again.
     topics : str or iterable of str, optional
         Globs that select topics by name. By default all topics, including Kafka's internal topics
         (``__…``).

@@ -203,6 +203,12 @@ class PartitionDir:
         return self.topic, self.partition
 
     @property
+    def places(self) -> list[str]:
+        """The path or URL of the directory, or those of its segments if the user specified only `.log` files."""
+        paths = [s.path for s in self.segments] if not self.whole else [self.path]
+        return [path.url if isinstance(path, UrlPath) else str(path) for path in paths]
+
+    @property
     def log_start_offset(self) -> int:
         """First offset that consumers can read from a broker.
 

@@ -7,7 +7,6 @@ import errno
 import io
 import os
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from ...errors import StructureError
 from ...notebook import html_table
 from ...paths import full_disk_named, is_device_or_pipe, local_path, output_path
 from ...text import counted
-from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, globs_of, paths_of
+from ..auditing.run import Globs, Numbers, OnMessage, Progress, Run, globs_of
 from ..auditing.salvage_source import Bounds
 from ..auditing.verify import verify_partition
 from ..format import file_view, local_files
@@ -32,6 +31,7 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.read_limits import ReadLimits
 from ..reading.record_selection import Time
+from ..reading.sources import AnyPath, Sources, resolve
 from ..writing.mounting import CLUSTER_METADATA
 from .broker_directory import BrokerDirectory, RestoreError, refuse_missing
 from .restore_partition import Restored, Target, restore_partition
@@ -121,7 +121,7 @@ class RestoreReport:
 
 
 def restore(
-    paths: AnyPath | Iterable[AnyPath],
+    paths: Sources,
     into: AnyPath,
     *,
     topics: Globs | None = None,
@@ -140,9 +140,10 @@ def restore(
 
     Parameters
     ----------
-    paths : str, os.PathLike, or an iterable of these
-        Log directories or partition directories, such as the output of `salvage`. Nothing is
-        written to these paths.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories or partition directories, such as the output of `salvage`. An open log,
+        topic or partition stands for its paths, which are listed again. Nothing is written to
+        these paths.
     into : str or os.PathLike
         The log directory (``log.dirs``) of a stopped broker. The topics must exist in the cluster,
         and their partitions must be empty.
@@ -211,7 +212,7 @@ def restore(
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     time = None if until_time is None else arguments.millis("until_time", until_time)
-    given, place = paths_of(paths), output_path(into)
+    (given, replicas), place = resolve(paths, replicas), output_path(into)
     run, bounds = Run(progress, on_message), Bounds(given)
     run.threads(threads)
     refuse_missing(place)

@@ -14,7 +14,7 @@ from ...notebook import html_table
 from ...records import BatchBuilder
 from ...records.builder import codec_id
 from ..auditing.reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
-from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, globs_of, paths_of
+from ..auditing.run import Globs, Numbers, OnMessage, Progress, Run, globs_of
 from ..auditing.salvage import is_output_error, is_usable, note_links, opened_logs
 from ..auditing.salvage_copy import salvage_partition
 from ..auditing.salvage_output import Output, finish_directory, output_directory
@@ -27,6 +27,7 @@ from ..reading.models import Damage, DamagedLogError
 from ..reading.partition import PartitionLog
 from ..reading.read_limits import ReadLimits
 from ..reading.record_selection import Time
+from ..reading.sources import AnyPath, Sources, resolve
 from ..writing.mounting import CLUSTER_METADATA, metadata_logs, strays
 from .record_rules import record_rules
 from .rewrite_partition import Changes, Counts, rewrite_partition
@@ -119,7 +120,7 @@ class RewriteReport:
 
 
 def rewrite(
-    paths: AnyPath | Iterable[AnyPath],
+    paths: Sources,
     output: AnyPath,
     *,
     topics: Globs | None = None,
@@ -145,8 +146,10 @@ def rewrite(
 
     Parameters
     ----------
-    paths : str, os.PathLike, or an iterable of these
-        Log directories, partition directories or `.log` files. Nothing is written to these paths.
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        stands for its paths, which are listed again.
+        Nothing is written to these paths.
     output : str or os.PathLike
         The log directory to write. It must be new or empty, and outside `paths`.
     topics : str or iterable of str, optional
@@ -232,7 +235,7 @@ def rewrite(
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     changes = _changes(drop_keys, drop_key_regex, before_time, compact, drop_tombstones, codec, level)
     arguments.one_of("on_error", on_error, ON_ERROR)
-    given = paths_of(paths)
+    given, replicas = resolve(paths, replicas)
     run, bounds = Run(progress, on_message), Bounds(given)
     run.threads(threads)
     found = run.find(given, replicas)
