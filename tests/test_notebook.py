@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -74,4 +75,18 @@ def test_groups_have_a_table() -> None:
     groups = kafkafmt.open(*case("internal").roots).groups()
     shown = Cells(groups._repr_html_())
     assert shown.texts[0] == "2 groups with 3 committed offsets"
+    assert repr(groups) == "<kafkafmt.Groups: 2 groups with 3 committed offsets>"
     assert shown.texts[6:11] == ["classic-static", "source-0", "20", "30", "10"]
+
+
+def test_table_of_groups_counts_groups_without_members(tmp_path: Path) -> None:
+    commits = [
+        (struct.pack(">hh1sh1si", 1, 1, group, 1, b"t", partition), struct.pack(">hqihq", 3, 5, -1, 0, 1000))
+        for group, partition in [(b"a", 0), (b"a", 1), (b"b", 0)]
+    ]
+    with kafkafmt.LogDirectory(tmp_path) as directory:
+        directory.writer("__consumer_offsets", 0).append(commits)
+    groups = kafkafmt.open(tmp_path).groups()
+    assert groups.groups == []
+    assert Cells(groups._repr_html_()).texts[0] == "2 groups with 3 committed offsets"
+    assert repr(groups) == "<kafkafmt.Groups: 2 groups with 3 committed offsets>"

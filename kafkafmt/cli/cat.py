@@ -266,6 +266,7 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
             tell(f"none of the {counted(printer.read, 'record')} matches")
         else:
             tell(why_nothing(choice.partitions, choice.selection))
+    printer.report_not_json()
 
 
 def _selected(
@@ -329,6 +330,8 @@ class _Printer:
         Number of records that may still be printed. None if there is no limit.
     read, shown : int
         Number of records that were read, and number of records that were printed.
+    not_json : int
+        Number of values that were tested with --value-json and are not JSON.
     damaged : bool
         True if damaged data was omitted.
     unreadable : bool
@@ -347,7 +350,7 @@ class _Printer:
         damaged: bool,
     ) -> None:
         self.left = limit
-        self.read = self.shown = 0
+        self.read = self.shown = self.not_json = 0
         self.damaged = damaged
         self.unreadable = False
         self.not_utf8 = 0
@@ -368,7 +371,7 @@ class _Printer:
         """Print the matching records in `chunks`. Return False if the limit was reached."""
         template = line_template(self._format, log.topic, log.partition)
         style, separator = self._format.style, self._format.separator.encode()
-        for source, columns in matching(self._counted(chunks), self._conditions, self.left):
+        for source, columns in matching(self._counted(chunks), self._conditions, self.left, self._count_not_json):
             rows = max(1, columns.rows * OUTPUT_BYTES // max(view_of(source).nbytes, OUTPUT_BYTES))
             for start in range(0, columns.rows, rows):
                 stop = min(start + rows, columns.rows)
@@ -380,6 +383,15 @@ class _Printer:
             if self.left is not None:
                 self.left -= columns.rows
         return self.left != 0
+
+    def report_not_json(self) -> None:
+        """Report how many of the tested values are not JSON, unless the limit ended the search."""
+        if self.not_json and self.left != 0:
+            verb = "is" if self.not_json == 1 else "are"
+            tell(f"{counted(self.not_json, 'value')} {verb} not JSON, so --value-json cannot match")
+
+    def _count_not_json(self, count: int) -> None:
+        self.not_json += count
 
     def _counted(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         for chunk in chunks:

@@ -13,7 +13,7 @@ from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.find import Conditions, HeaderEquals
 from ..log.reading.json_path import JsonEquals, json_path, values_of_text
 from ..records import Partitioner
-from ..text import counted
+from ..text import counted, shown
 from .options import Decorator, ParamType, options
 from .output import tell
 
@@ -28,12 +28,12 @@ def bytes_of(text: str) -> bytes:
         try:
             return base64.b64decode(rest, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ValueError(f"{rest!r} is not base64: {error}") from None
+            raise ValueError(f"{shown(rest)} is not base64: {error}") from None
     if colon and form == "hex":
         try:
             return bytes.fromhex(rest)
         except ValueError:
-            raise ValueError(f"{rest!r} is not hexadecimal") from None
+            raise ValueError(f"{shown(rest)} is not hexadecimal") from None
     return (rest if colon and form == "utf8" else text).encode("utf-8", "surrogateescape")
 
 
@@ -95,7 +95,7 @@ class JsonMember(ParamType[JsonEquals]):
         path, equals, text = value.partition("=")
         try:
             if not equals:
-                raise ValueError(f"{value!r} has no value; it must have the form PATH=VALUE")
+                raise ValueError(f"{shown(value)} has no value; it must have the form PATH=VALUE")
             return JsonEquals(json_path(path), values_of_text(text))
         except ValueError as error:
             self.fail(str(error), param, ctx)
@@ -151,7 +151,7 @@ find_options: Decorator = options(
         multiple=True,
         type=JsonMember(),
         help="Print only records whose value is JSON, and whose member PATH equals VALUE, such as 'customer.country=DE' "
-        "or 'items.0.count=2'. May be repeated.",
+        "or 'items.0.count=2'. A schema id before the JSON is skipped. May be repeated.",
     ),
     click.option(
         "--only-partition-of-key",

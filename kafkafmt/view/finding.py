@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
 from .._backend import core
-from ..log.reading.find import matching
+from ..log.reading.find import Conditions, matching
 from ..records import Chunk
+from ..text import counted
 from ..types import COLUMNS, RecordColumns
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_conditions, parse_limit
 from .selection_arguments import SelectionArguments
@@ -26,6 +27,18 @@ class Finding:
     def _chunks(self, columns: RecordColumns, given: SelectionArguments, *named: str) -> Iterator[Chunk]:
         """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""
         raise NotImplementedError
+
+    def _tell(self, message: str) -> None:
+        """Add a message to the messages of the log."""
+        raise NotImplementedError
+
+    def _matching(self, chunks: Iterator[Chunk], conditions: Conditions, limit: int | None) -> Iterator[Chunk]:
+        """Yield the matching records as columns. At the end, report how many of the tested values are not JSON."""
+        counts: list[int] = []
+        yield from matching(chunks, conditions, limit, counts.append)
+        if found := sum(counts):
+            verb = "is" if found == 1 else "are"
+            self._tell(f"{counted(found, 'value')} {verb} not JSON, so value_json cannot match")
 
     def find(
         self,
@@ -60,7 +73,9 @@ class Finding:
         value_json : dict, optional
             Select records whose value is JSON and has these members. The dict maps paths to
             expected values, such as ``{"customer.country": "DE", "items.0.count": 2}``. A number in
-            a path is an array index. A backslash in a path escapes a dot that is part of a name.
+            a path is an array index. A backslash in a path escapes a dot that is part of a name. A
+            schema id before the JSON (a zero byte and 4 bytes) is skipped. If values are not JSON,
+            their number is added to `Log.messages` at the end of the search.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
         start, end : int, optional
@@ -107,7 +122,7 @@ class Finding:
             "value_json": value_json,
         }
         conditions, most = parse_conditions(given), parse_limit(limit)
-        chunks = matching(
+        chunks = self._matching(
             self._chunks(RecordColumns(CHUNK_ROWS, COLUMNS), selection, *CONDITIONS, "limit"), conditions, most
         )
         return core.RecordIterator(core.make_records(source, columns) for source, columns in chunks)

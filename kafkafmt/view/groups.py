@@ -67,7 +67,13 @@ class Groups:
         self.unreadable_partitions: list[UnreadablePartition] = list(report.unreadable)
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
+        return f"<kafkafmt.Groups: {self._counts}>"
+
+    @property
+    def _counts(self) -> str:
+        """Number of groups that have members or have committed offsets, and number of committed offsets."""
+        names = {group.group for group in self.groups} | {offset.group for offset in self.offsets}
+        return f"{counted(len(names), 'group')} with {counted(len(self.offsets), 'committed offset')}"
 
     def _repr_html_(self) -> str:
         header = ("group", "partition", "offset", "log end", "lag")
@@ -80,8 +86,7 @@ class Groups:
             )
             for o in self.offsets
         ]
-        caption = f"{counted(len(self.groups), 'group')} with {counted(len(self.offsets), 'committed offset')}"
-        return html_table(caption, header, rows)
+        return html_table(self._counts, header, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the groups as the dict that ``kafkafmt groups --format json`` prints."""

@@ -44,6 +44,11 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
     ) -> None:
         super().__init__(PartitionLog(directory, ReadLimits(max_batch_bytes, mapped=mapped), tell=tell))
         self._collected = CollectedDamage([])
+        self._on_message = tell
+
+    def _tell(self, message: str) -> None:
+        if self._on_message is not None:
+            self._on_message(f"{self.topic}-{self.partition}: {message}")
 
     @property
     def damaged(self) -> list[Damage]:

@@ -14,6 +14,7 @@ import pytest
 from building import batch, record
 from command import inside
 
+import kafkafmt
 from kafkafmt import Partitioner
 
 RECORDS: list[tuple[bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]] = [
@@ -88,6 +89,51 @@ def test_no_match_prints_a_message_and_exits_with_0(log_directory: Path) -> None
     assert done.stderr == "kafkafmt: none of the 6 records matches\n"
     done = inside("cat", log_directory, "--grep", "nothing", "-o", "9:")
     assert done.stderr == "kafkafmt: no record in that range: orders-0 has offsets 0 to 5\n"
+
+
+SCHEMA_ID = b"\0\0\0\0\7"
+VALUES = [
+    SCHEMA_ID + b'{"name": "a", "more": false}',
+    SCHEMA_ID + b'{"name": "b", "more": true}',
+    b'{"more": false}',
+    b'[{"more": false}]\n',
+    b"17",
+    b"text",
+    b"",
+    None,
+    b"{'more': false}",
+    b'{"more": fal',
+    SCHEMA_ID + b"\x08avro",
+    SCHEMA_ID,
+    b"\0{}",
+    b"\xff",
+]
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    with kafkafmt.LogDirectory(tmp_path / "mixed") as directory:
+        directory.writer("people", 0).append([(None, value, 5) for value in VALUES])
+    return tmp_path / "mixed"
+
+
+def test_value_json_skips_schema_ids_and_counts_other_values(mixed: Path) -> None:
+    done = inside("cat", mixed, "--value-json", "more=false", "-f", "%o ")
+    assert (done.returncode, done.stdout) == (0, "0 2 ")
+    assert done.stderr == "kafkafmt: 8 values are not JSON, so --value-json cannot match\n"
+    log = kafkafmt.open(mixed)
+    assert [r.offset for r in log["people", 0].find(value_json={"more": False})] == [0, 2]
+    assert log.messages == ["people-0: 8 values are not JSON, so value_json cannot match"]
+    assert [r.offset for r in log["people", 0].find(value_json={"0.more": False}, end=4)] == [3]
+    assert len(log.messages) == 1
+
+
+def test_value_json_counts_only_values_that_it_tests(mixed: Path) -> None:
+    done = inside("cat", mixed, "--value-json", "more=false", "--grep", "text")
+    assert done.stderr == (
+        "kafkafmt: none of the 14 records matches\nkafkafmt: 1 value is not JSON, so --value-json cannot match\n"
+    )
+    assert inside("cat", mixed, "--value-json", "more=false", "-n", "2").stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ to an object. `matching` yields columns that contain only the matching records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...records import Chunk
 from ...text import decode_header_key
 from ...types import COLUMNS, Buffer, IntArray, LengthArray, RecordColumns, byte_view, distinct
 from .byte_pattern import BytePattern, find_spans
-from .json_path import JsonEquals
+from .json_path import JsonEquals, count_not_json
 
 _REPLACEMENT = "\ufffd"
 
@@ -92,8 +92,12 @@ class Conditions:
         }
         return tuple(name for name in COLUMNS if tested.get(name))
 
-    def rows(self, chunk: Chunk) -> IntArray:
-        """Return the row numbers of the records in `chunk` that meet all conditions, in ascending order."""
+    def rows(self, chunk: Chunk, on_not_json: Callable[[int], None] | None = None) -> IntArray:
+        """Return the row numbers of the records in `chunk` that meet all conditions, in ascending order.
+
+        If there are conditions for members of the value, `on_not_json` is called with the number of
+        tested values that are not JSON.
+        """
         source, columns = chunk
         rows = _Rows(columns.rows)
         if self.key is not None:
@@ -104,6 +108,8 @@ class Conditions:
             rows.keep(np.flatnonzero(np.isin(rows.found, header.find(source, columns))))
         if self.value_regex is not None:
             rows.keep(self.value_regex.find(source, *rows.spans(columns, "value")))
+        if self.value_json and on_not_json is not None:
+            on_not_json(count_not_json(source, *rows.spans(columns, "value")))
         for member in self.value_json:
             rows.keep(member.find(source, *rows.spans(columns, "value")))
         return rows.found
@@ -158,17 +164,22 @@ def _rows_of_headers(columns: RecordColumns) -> IntArray:
     return rows
 
 
-def matching(chunks: Iterable[Chunk], conditions: Conditions, limit: int | None = None) -> Iterator[Chunk]:
+def matching(
+    chunks: Iterable[Chunk],
+    conditions: Conditions,
+    limit: int | None = None,
+    on_not_json: Callable[[int], None] | None = None,
+) -> Iterator[Chunk]:
     """Yield decoded records, as columns, that meet the conditions. In total, at most `limit` records are yielded.
 
     Every yielded `Chunk` contains at least one record, and is valid until the next one is
-    requested.
+    requested. `Conditions.rows` describes `on_not_json`.
     """
     left = limit
     if left is not None and left <= 0:
         return
     for chunk in chunks:
-        rows = conditions.rows(chunk) if conditions else np.arange(chunk.columns.rows)
+        rows = conditions.rows(chunk, on_not_json) if conditions else np.arange(chunk.columns.rows)
         if left is not None:
             rows = rows[:left]
             left -= len(rows)

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ...text import shown
 from ...types import Buffer, IntArray, LengthArray, byte_view
 from .byte_pattern import BytePattern, find_spans
 
+SCHEMA_ID_BYTES = 5
+"""Size of a schema id before a value: a zero byte, and the id in 4 bytes. No JSON text begins with a zero byte."""
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN = re.compile(r"[ !#-\[\]-~]+")
 """Matches a string that requires no escape sequences in JSON."""
@@ -46,7 +49,7 @@ class JsonEquals:
     def matches(self, value: bytes) -> bool:
         """Return whether a record value meets the condition."""
         try:
-            node = _parse(value.decode())
+            node = _parse_value(value)
         except (ValueError, RecursionError):
             return False
         for name in self.path:
@@ -85,6 +88,44 @@ class JsonEquals:
         return BytePattern(re.escape(f'"{name}"').encode() + rb"[ \t\r\n]*:[ \t\r\n]*(?:" + values + b")")
 
 
+def count_not_json(source: Buffer, positions: IntArray, lengths: LengthArray) -> int:
+    """Return the number of record values that are not JSON. Null values are not counted.
+
+    Parsing all values would take most of the time of a search. Therefore, a value that begins with
+    ``{"`` and ends with ``}`` counts as JSON.
+    """
+    view = byte_view(source)
+    data = np.frombuffer(view, np.uint8)
+    unclear = lengths >= 0
+    for prefix in (0, SCHEMA_ID_BYTES):
+        long = np.flatnonzero(unclear & (lengths >= prefix + len('{""}')))
+        starts, ends = positions[long], positions[long] + lengths[long]
+        found = (
+            (data[starts + prefix] == ord("{")) & (data[starts + prefix + 1] == ord('"')) & (data[ends - 1] == ord("}"))
+        )
+        if prefix:
+            found &= data[starts] == 0
+        unclear[long[found]] = False
+    rest = np.flatnonzero(unclear)
+    values = zip(positions[rest].tolist(), lengths[rest].tolist(), strict=True)
+    return sum(not _is_json(bytes(view[start : start + size])) for start, size in values)
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        _parse_value(value)
+    except ValueError:
+        return False
+    except RecursionError:  # The value is nested deeply, but may be valid.
+        return True
+    return True
+
+
+def _parse_value(value: bytes) -> Any:
+    """Parse a record value as JSON, without the schema id that serializers of schema registries write before it."""
+    return _parse((value[SCHEMA_ID_BYTES:] if value[:1] == b"\0" else value).decode())
+
+
 def _written(value: Any) -> bytes:
     """Return a regular expression that matches the first bytes of `value` in a JSON text without escape sequences."""
     if value is None or isinstance(value, bool):
@@ -108,7 +149,7 @@ def json_path(text: str) -> tuple[str, ...]:
         else:
             parts[-1] += _ESCAPED.sub(r"\1", token)
     if not all(parts):
-        raise ValueError(f"{text!r} is not a path such as customer.country or items.0.sku")
+        raise ValueError(f"{shown(text)} is not a path such as customer.country or items.0.sku")
     return tuple(parts)
 
 
