@@ -13,7 +13,7 @@ without the GIL. Errors about data contain a position.
 
 from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, FAULTS, GZIP_FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS, WIRE_TYPES
 from .errors import ChecksumError, StructureError, TooLargeError, TruncatedError, UnsupportedError
-from .text import quantity
+from .text import quantity, shown
 from .text import offset_range as offsets_text
 from .types import BATCH_DTYPE, BatchSummary, Scan
 

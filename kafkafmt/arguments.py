@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from .text import shown
 from .times import parse_time, to_millis
 
 
@@ -37,7 +38,7 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be {kind}, not {value!r}") from None
+        raise TypeError(f"{name} must be {kind}, not {shown(value)}") from None
     if low is not None and number < low:
         raise ValueError(
             f"{name} is {number}; it must be at least {low}" if low else f"{name} is {number}; it cannot be negative"
@@ -65,7 +66,7 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     """Return `value`, or raise ValueError if it is not one of the two or more strings in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         *others, last = map(repr, allowed)
-        raise ValueError(f"{name} is {value!r}; it must be {', '.join(others)} or {last}")
+        raise ValueError(f"{name} is {shown(value)}; it must be {', '.join(others)} or {last}")
     return value
 
 
@@ -78,11 +79,11 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
     if value is None:
         return None
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a list of names, such as [{value!r}], not {value!r}")
+        raise TypeError(f"{name} must be a list of names, such as [{shown(value)}], not {shown(value)}")
     given = list(value)
     for word in given:
         if word not in allowed:
-            raise ValueError(f"there is no column {word!r}; the columns are {', '.join(allowed)}")
+            raise ValueError(f"there is no column {shown(word)}; the columns are {', '.join(allowed)}")
     return given
 
 
@@ -99,7 +100,7 @@ def millis(name: str, time: Any) -> int:
     if isinstance(time, datetime):
         if time.utcoffset() is None:
             raise ValueError(
-                f"{name} is {time!r}, which has no time zone; add a time zone, for example with .replace(tzinfo=timezone.utc)"
+                f"{name} is {shown(time)}, which has no time zone; add a time zone, for example with .replace(tzinfo=timezone.utc)"
             )
         return to_millis(time)
     return integer(name, time, kind="a time: milliseconds since 1970-01-01 UTC, a datetime with a time zone, or a text")

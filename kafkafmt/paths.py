@@ -87,11 +87,13 @@ def local_path(path: str | os.PathLike[str]) -> str:
     as ``./s3:/x``.
     """
     text = os.fspath(path)
+    if text:
+        _check_length(text)
     scheme = _scheme(text)
     if scheme == "file":
         return _path_of_url(text)
     if scheme is not None:
-        what = f"a path with the scheme {scheme!r}" if len(scheme) != 1 else "a path with a drive letter"
+        what = f"a path with the scheme {shown(scheme)}" if len(scheme) != 1 else "a path with a drive letter"
         raise ValueError(
             f"{without_secrets(text)}: only local files can be used, not {what}; to use a local file with this name, "
             "pass its absolute path"

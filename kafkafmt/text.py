@@ -39,6 +39,11 @@ def shown(value: object) -> str:
         text = _SHORT.repr(value)
     except Exception:  # An error in a repr must not replace the error that contains the value.
         return object.__repr__(value)
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """Return a text for an error message. A long text is shortened in its middle."""
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2 - 3]}...{text[-MAX_SHOWN // 2 :]}"
 
 

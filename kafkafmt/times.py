@@ -6,6 +6,8 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 
+from .text import shown
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 MILLISECONDS = re.compile(r"-?[0-9]{1,1000}\Z")
@@ -52,15 +54,15 @@ def parse_time(text: str) -> int:
         return now_millis() - int(relative[1]) * UNIT_MILLIS[relative[2]]
     # datetime.fromisoformat() accepts any character in place of the T, even a colon.
     if not ISO_TIME.match(text):
-        raise ValueError(f"{text!r} is not a time; {VALID_FORMS}")
+        raise ValueError(f"{shown(text)} is not a time; {VALID_FORMS}")
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         # Include only messages such as "month must be in 1..12", which help the user.
         # Other messages of datetime.fromisoformat() describe Python's implementation, so they are omitted.
         reason = f": {error}" if re.match("(year|month|day|hour|minute|second) ", str(error)) else f"; {VALID_FORMS}"
-        raise ValueError(f"{text!r} is not a time{reason}") from None
+        raise ValueError(f"{shown(text)} is not a time{reason}") from None
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
         # datetime.fromisoformat() accepts time zones with seconds.
-        raise ValueError(f"{text!r} has a time zone with seconds, which ISO 8601 does not allow")
+        raise ValueError(f"{shown(text)} has a time zone with seconds, which ISO 8601 does not allow")
     return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from .constants import MAX_OFFSET
 from .errors import KafkaFormatError
+from .text import shown
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer
@@ -373,7 +374,7 @@ class RecordColumns:
     def __init__(self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0) -> None:
         unknown = set(names) - set(_ARRAYS)
         if unknown:
-            raise ValueError(f"there is no column {sorted(unknown)[0]!r}; the columns are {', '.join(_ARRAYS)}")
+            raise ValueError(f"there is no column {shown(sorted(unknown)[0])}; the columns are {', '.join(_ARRAYS)}")
         if capacity < 1:
             raise ValueError("capacity must be at least 1")
         self.capacity = capacity

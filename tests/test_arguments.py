@@ -41,7 +41,7 @@ def log(tmp_path: Path) -> kafkafmt.Log:
         ({"end_time": date(2026, 1, 1)}, TypeError, "end_time must be a time: milliseconds since 1970"),
         ({"start_time": datetime(2026, 1, 1)}, ValueError, "start_time is .* has no time zone"),
         ({"start": 5, "start_time": 5}, ValueError, "start and start_time cannot both be given"),
-        ({"first_offset": 5}, TypeError, "unknown argument 'first_offset'; the valid arguments are start, end, "),
+        ({"first_offset": 5}, TypeError, "unknown argument 'first_offset'; the valid arguments are .*start, end, "),
         ({"on_error": "ignore"}, ValueError, "on_error is 'ignore'; it must be 'fail' or 'skip'"),
         ({"isolation": None}, ValueError, "isolation is None; it must be 'read_uncommitted' or 'read_committed'"),
     ],

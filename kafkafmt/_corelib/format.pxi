@@ -287,7 +287,7 @@ cdef int format_rows(Text* out, const RowSource* source, Py_ssize_t* row, Py_ssi
 
 cdef int index_of(names, name, kind) except -1:
     if name not in names:
-        raise ValueError(f"there is no {kind} {name!r}; the values are {', '.join(names)}")
+        raise ValueError(f"there is no {kind} {shown(name)}; the values are {', '.join(names)}")
     return names.index(name)
 
 

@@ -73,7 +73,7 @@ cdef class WireOutput:
 
 cdef int write_wire_struct(Layout form, WireOutput out, message) except -1:
     if form.message_type is None or not PyType_IsSubtype(Py_TYPE(message), <PyTypeObject*>form.message_type):
-        raise TypeError(f"expected an object of type {form.message_type.__qualname__}, not {message!r}")
+        raise TypeError(f"expected an object of type {form.message_type.__qualname__}, not {shown(message)}")
     cdef int i
     for i in range(form.tagged_end, form.absent_end):
         if not form.wire[i].ignorable and not slot_is_default(form, i, message):
@@ -147,7 +147,7 @@ cdef int write_wire_field(Layout form, int i, WireOutput out, value) except -1:
     if value is None:
         return write_wire_length(form, i, out, -1, True, wire.nullable)
     if not isinstance(value, list | tuple):
-        raise TypeError(f"{form.where(i)} must be a list, not {value!r}")
+        raise TypeError(f"{form.where(i)} must be a list, not {shown(value)}")
     cdef Py_ssize_t count = PySequence_Fast_GET_SIZE(value)
     write_wire_length(form, i, out, count, True, wire.nullable)
     for n in range(count):
@@ -172,23 +172,23 @@ cdef int write_wire_value(Layout form, int i, WireOutput out, value, bint nullab
         try:
             integer = PyLong_AsLongLongAndOverflow(value, &overflow)
         except TypeError:
-            raise TypeError(f"{form.where(i)} must be an integer, not {value!r}") from None
+            raise TypeError(f"{form.where(i)} must be an integer, not {shown(value)}") from None
         if overflow or integer < LOWEST[kind] or integer > HIGHEST[kind]:
-            raise ValueError(f"{form.where(i)}: {value!r} is out of range")
+            raise ValueError(f"{form.where(i)}: {shown(value)} is out of range")
         return out.integer(<uint64_t>integer, SIZES[kind])
     if kind == WIRE_FLOAT64:
         try:
             number = PyFloat_AsDouble(value)
         except TypeError:
-            raise TypeError(f"{form.where(i)} must be a number, not {value!r}") from None
+            raise TypeError(f"{form.where(i)} must be a number, not {shown(value)}") from None
         memcpy(&bits, &number, 8)
         return out.integer(bits, 8)
     if kind == WIRE_UUID:
         if not isinstance(value, UUID):
-            raise TypeError(f"{form.where(i)} must be a uuid.UUID, not {value!r}")
+            raise TypeError(f"{form.where(i)} must be a uuid.UUID, not {shown(value)}")
         raw = value.bytes
         if not isinstance(raw, bytes) or len(raw) != 16:
-            raise ValueError(f"{form.where(i)}: {value!r} does not have 16 bytes")
+            raise ValueError(f"{form.where(i)}: {shown(value)} does not have 16 bytes")
         return out.bytes_(PyBytes_AS_STRING(raw), 16)
     if kind == WIRE_STRUCT:
         if nullable:
@@ -200,7 +200,7 @@ cdef int write_wire_value(Layout form, int i, WireOutput out, value, bint nullab
         return write_wire_length(form, i, out, -1, kind != WIRE_STRING, nullable)
     if kind == WIRE_STRING:
         if not PyUnicode_Check(value):
-            raise TypeError(f"{form.where(i)} must be a str, not {value!r}")
+            raise TypeError(f"{form.where(i)} must be a str, not {shown(value)}")
         text = PyUnicode_AsUTF8AndSize(value, &size)
         if size > MAX_STRING:
             raise ValueError(f"{form.where(i)}: the string has {size} bytes; the limit is {MAX_STRING}")
@@ -210,13 +210,13 @@ cdef int write_wire_value(Layout form, int i, WireOutput out, value, bint nullab
         try:
             source = Source(value)
         except TypeError:
-            raise TypeError(f"{form.where(i)} must be bytes, not {value!r}") from None
+            raise TypeError(f"{form.where(i)} must be bytes, not {shown(value)}") from None
         write_wire_length(form, i, out, source.size, True, nullable)
         return out.bytes_(source.data, source.size)
     try:
         views = [byte_view(b) for b in (value if isinstance(value, list | tuple) else [value])]
     except TypeError:
-        raise TypeError(f"{form.where(i)} must be bytes or a list of bytes, not {value!r}") from None
+        raise TypeError(f"{form.where(i)} must be bytes or a list of bytes, not {shown(value)}") from None
     size = 0
     for view in views:
         size += view.nbytes

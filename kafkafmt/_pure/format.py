@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..constants import BYTE_ENCODINGS, LOG_APPEND_TIME, NO_TIMESTAMP, RECORD_FIELDS, TEXT_STYLES, TIMESTAMP_TYPE_NONE
-from ..text import encode_json, plain
+from ..text import encode_json, plain, shown
 from ..types import Buffer, RecordColumns
 from .objects import Record, make_records
 
@@ -110,7 +110,7 @@ class Formatter:
 
 def check(names: Sequence[str], name: object, kind: str) -> None:
     if name not in names:
-        raise ValueError(f"there is no {kind} {name!r}; the values are {', '.join(names)}")
+        raise ValueError(f"there is no {kind} {shown(name)}; the values are {', '.join(names)}")
 
 
 def format_records(

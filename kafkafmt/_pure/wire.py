@@ -15,7 +15,7 @@ from typing import Any
 
 from ..constants import MAX_OBJECTS, WIRE_BOOL, WIRE_BYTES, WIRE_RECORDS, WIRE_STRING, WIRE_STRUCT, WIRE_UUID
 from ..errors import StructureError, TruncatedError
-from ..text import quantity
+from ..text import quantity, shown
 from ..types import Buffer
 from .varint import check_range, view_of
 from .wire_read import (
@@ -172,7 +172,7 @@ class Layout:
 
     def write_to(self, out: Output, message: Any) -> None:
         if not isinstance(message, self.type):
-            raise TypeError(f"expected an object of type {self.type.__qualname__}, not {message!r}")
+            raise TypeError(f"expected an object of type {self.type.__qualname__}, not {shown(message)}")
         for name, default, ignorable in self.absent:
             if not ignorable and getattr(message, name) != (default() if isinstance(default, type) else default):
                 raise ValueError(f"{self.type.__name__}.{name} does not exist in version {self.version}")

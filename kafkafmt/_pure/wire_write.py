@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from ..constants import MAX_STRING, WIRE_FLOAT64
+from ..text import shown
 from .varint import view_of
 from .wire_read import NUMBERS
 
@@ -63,15 +64,15 @@ def number_writer(name: str, kind: int) -> Write:
         try:
             out.tail += pack(index(value))
         except TypeError:
-            raise TypeError(f"{name} must be an integer, not {value!r}") from None
+            raise TypeError(f"{name} must be an integer, not {shown(value)}") from None
         except struct.error:
-            raise ValueError(f"{name}: {value!r} is out of range") from None
+            raise ValueError(f"{name}: {shown(value)} is out of range") from None
 
     def write_float(out: Output, value: Any) -> None:
         try:
             out.tail += pack(value)
         except struct.error:
-            raise TypeError(f"{name} must be a number, not {value!r}") from None
+            raise TypeError(f"{name} must be a number, not {shown(value)}") from None
 
     return write_float if kind == WIRE_FLOAT64 else write
 
@@ -83,7 +84,7 @@ def write_bool(out: Output, value: Any) -> None:
 def uuid_writer(name: str) -> Write:
     def write(out: Output, value: Any) -> None:
         if not isinstance(value, UUID):
-            raise TypeError(f"{name} must be a uuid.UUID, not {value!r}")
+            raise TypeError(f"{name} must be a uuid.UUID, not {shown(value)}")
         out.tail += value.bytes
 
     return write
@@ -113,7 +114,7 @@ def string_writer(name: str, compact: bool, nullable: bool) -> Write:
             put_length(out, None)
             return
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be a str, not {value!r}")
+            raise TypeError(f"{name} must be a str, not {shown(value)}")
         raw = value.encode()
         if len(raw) > MAX_STRING:
             raise ValueError(f"{name}: the string has {len(raw)} bytes; the limit is {MAX_STRING}")
@@ -130,7 +131,7 @@ def bytes_writer(name: str, compact: bool, nullable: bool) -> Write:
         try:
             view = None if value is None else view_of(value)
         except TypeError:
-            raise TypeError(f"{name} must be bytes, not {value!r}") from None
+            raise TypeError(f"{name} must be bytes, not {shown(value)}") from None
         put_length(out, None if view is None else view.nbytes)
         if view is not None:
             out.tail += view
@@ -149,7 +150,7 @@ def records_writer(name: str, compact: bool, nullable: bool) -> Write:
         try:
             views = [view_of(b) for b in (value if isinstance(value, list | tuple) else [value])]
         except TypeError:
-            raise TypeError(f"{name} must be bytes or a list of bytes, not {value!r}") from None
+            raise TypeError(f"{name} must be bytes or a list of bytes, not {shown(value)}") from None
         put_length(out, sum(view.nbytes for view in views))
         for view in views:
             out.add(view)
@@ -173,7 +174,7 @@ def array_writer(name: str, element: Write, compact: bool, nullable: bool) -> Wr
 
     def write(out: Output, values: Any) -> None:
         if values is not None and not isinstance(values, list | tuple):
-            raise TypeError(f"{name} must be a list, not {values!r}")
+            raise TypeError(f"{name} must be a list, not {shown(values)}")
         put_count(out, None if values is None else len(values))
         for value in values or ():
             element(out, value)

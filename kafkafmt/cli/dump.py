@@ -18,7 +18,7 @@ from ..internal_topics.decode import coordinator_texts, metadata_text, remote_lo
 from ..log.auditing.dump import BOOTSTRAP, METADATA_SNAPSHOT, DumpedFile
 from ..log.auditing.dump import dump as dump_files
 from ..log.auditing.run import error_text
-from ..text import json_encoder, plain, quantity
+from ..text import json_encoder, plain, quantity, shown
 from .dump_rows import Row, row_of
 from .dump_text import text_of
 from .options import (
@@ -85,7 +85,7 @@ class DecoderClass(ParamType[str]):
         for package in PACKAGES:
             value = value.removeprefix(package)
         if value not in CLASSES:
-            self.fail(f"{value!r} is not one of {', '.join(CLASSES)}; other classes need Java", param, ctx)
+            self.fail(f"{shown(value)} is not one of {', '.join(CLASSES)}; other classes need Java", param, ctx)
         return str(value)
 
 

@@ -33,7 +33,7 @@ from ..exporting.options import (
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..paths import full_disk_named, without_secrets
-from ..text import counted, encode_json, plain, quantity, size
+from ..text import counted, encode_json, plain, quantity, shown, size
 from .choosing import MissingError, choose_range, find
 from .options import (
     ByteSize,
@@ -226,7 +226,7 @@ def export(
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise click.UsageError(f"--conf is {text!r}; it must have the form KEY=VALUE")
+        raise click.UsageError(f"--conf is {shown(text)}; it must have the form KEY=VALUE")
     return key, value
 
 

@@ -14,6 +14,7 @@ from ..log.auditing.group_report import GroupReport, GroupTotal, report_groups
 from ..log.auditing.run import Run
 from ..log.reading.groups import CommittedOffset, Group, GroupState, Member
 from ..log.reading.selection import like
+from ..text import shown
 from .choosing import NotThereError, find, read_all_groups
 from .options import TIME_FORMS, Time, format_option, paths_argument, replicas_option
 from .output import moment, print_report, show_table, tell
@@ -82,7 +83,7 @@ def _keep(state: GroupState, names: tuple[str, ...]) -> None:
     """
     known = {c.group for c in state.offsets} | {g.group for g in state.groups}
     missing = [
-        f"no group matches {glob!r}: {like('group', glob, known)}"
+        f"no group matches {shown(glob)}: {like('group', glob, known)}"
         for glob in names
         if not any(fnmatchcase(g, glob) for g in known)
     ]

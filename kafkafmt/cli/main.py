@@ -18,7 +18,7 @@ from ..extras import LIBRARIES, extra_of, install_line, library_versions
 from ..log import DuplicatePartitionError
 from ..log.auditing.run import error_text
 from ..paths import FULL_DISK, UrlError, without_secrets
-from ..text import plain
+from ..text import plain, shown
 from .choosing import MissingError, NotThereError
 from .completion import VARIABLE, complete
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, ClosedPipeError, tell
@@ -78,7 +78,7 @@ class Commands(click.Group):
         """Import and return the subcommand called `name`."""
         if name not in COMMANDS:
             near = get_close_matches(name, COMMANDS, 1)
-            ctx.fail(f"there is no command {name!r}" + "".join(f"; did you mean {n}?" for n in near))
+            ctx.fail(f"there is no command {shown(name)}" + "".join(f"; did you mean {n}?" for n in near))
         command: click.Command = getattr(import_module(f".{name}", __package__), name)
         return command
 

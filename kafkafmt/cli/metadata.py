@@ -12,7 +12,7 @@ from ..kraft.cluster_metadata import metadata as read_metadata
 from ..kraft.commands import metadata_commands
 from ..kraft.diff import DIFF_VIEWS, metadata_diff
 from ..kraft.tables import TABLES, cells, difference_text
-from ..text import encode_json
+from ..text import encode_json, shown
 from ..times import parse_time
 from .choosing import NotThereError
 from .options import TIME_FORMS, Decorator, InputPath, ParamType, format_option, limit_batch_option
@@ -38,7 +38,7 @@ class OffsetOrTime(ParamType[Moment]):
                 return int(value), None
         except ValueError as error:
             self.fail(str(error), param, ctx)
-        self.fail(f"{value!r} is neither an offset nor @TIME", param, ctx)
+        self.fail(f"{shown(value)} is neither an offset nor @TIME", param, ctx)
 
 
 class WithDiff(click.Command):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import click
 
 from ..log.auditing.salvage_output import OutputPlaceError
+from ..text import shown
 from .output import EXIT_INTERRUPTED, tell
 
 
@@ -26,7 +27,7 @@ def new_directory(output: str, content: str = "data") -> Iterator[None]:
     except FileExistsError as error:
         if error.filename != target:
             raise
-        raise click.UsageError(f"{target!r}: {error.strerror}") from None
+        raise click.UsageError(f"{shown(target)}: {error.strerror}") from None
     except KeyboardInterrupt:
         tell(f"interrupted: {target} contains no {content}")
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None

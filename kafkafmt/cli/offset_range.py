@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..log.reading.record_selection import OffsetBound, OffsetRange
+from ..text import shown
 from ..times import parse_time
 
 
@@ -15,10 +16,10 @@ def parse_offsets(text: str) -> OffsetRange:
     """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):
-        raise ValueError(f"{text!r} does not have the form FROM:TO")
+        raise ValueError(f"{shown(text)} does not have the form FROM:TO")
     end, rest = _bound(rest[1:])
     if rest:
-        raise ValueError(f"{text!r} does not have the form FROM:TO, because {rest!r} follows TO")
+        raise ValueError(f"{shown(text)} does not have the form FROM:TO, because {shown(rest)} follows TO")
     return OffsetRange(start, end)
 
 
@@ -26,7 +27,7 @@ def parse_bound(text: str) -> OffsetBound:
     """Parse an offset, `-N` (N before the log end) or `@TIME`. Raise ValueError if the text has another form."""
     bound, rest = _bound(text)
     if bound is None or rest:
-        raise ValueError(f"{text!r} is not a valid bound; a bound is an offset, -N or @TIME")
+        raise ValueError(f"{shown(text)} is not a valid bound; a bound is an offset, -N or @TIME")
     return bound
 
 
@@ -43,12 +44,12 @@ def _bound(text: str) -> tuple[OffsetBound | None, str]:
             except ValueError:
                 continue
         raise ValueError(
-            f"{text!r} does not begin with a valid time; a time has the form @MILLISECONDS, @ISO-TIME or @-N and a unit, such as @-7d"
+            f"{shown(text)} does not begin with a valid time; a time has the form @MILLISECONDS, @ISO-TIME or @-N and a unit, such as @-7d"
         )
     word, colon, rest = text.partition(":")
     if not word:
         return None, colon + rest
     digits = word.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"{word!r} is not a valid bound; a bound is an offset, -N or @TIME")
+        raise ValueError(f"{shown(word)} is not a valid bound; a bound is an offset, -N or @TIME")
     return OffsetBound("before_end" if word.startswith("-") else "offset", int(digits)), colon + rest

@@ -15,6 +15,7 @@ from ..log.format.stores import store_of
 from ..log.reading.record_selection import OffsetRange
 from ..paths import UrlPath, input_path, local_path
 from ..records import BatchBuilder
+from ..text import shown
 from ..times import parse_time
 from .completion import complete_topics
 from .offset_range import parse_offsets
@@ -60,7 +61,7 @@ class WholeNumber(click.IntRange):
         """Convert the value of an option to an int."""
         if isinstance(value, str):
             if not re.fullmatch(r"-?[0-9]+", value):
-                self.fail(f"{value!r} is not a whole number", param, ctx)
+                self.fail(f"{shown(value)} is not a whole number", param, ctx)
             if len(value) > 20 or abs(int(value)) > MAX_INT64:
                 self.fail(f"{value[:40]} is too large; the largest number is {MAX_INT64}", param, ctx)
         return super().convert(value, param, ctx)
@@ -75,7 +76,7 @@ class Numbers(ParamType[list[int]]):
         """Convert a list such as `0,3-5` to partition numbers."""
         if isinstance(value, list):
             return value
-        wrong = f"{value!r} is not a list of partition numbers such as 0,3-5"
+        wrong = f"{shown(value)} is not a list of partition numbers such as 0,3-5"
         numbers: list[int] = []
         for word in str(value).split(","):
             found = re.fullmatch(r"\s*(\d{1,18})(?:\s*-\s*(\d{1,18}))?\s*", word, re.ASCII)
@@ -85,7 +86,7 @@ class Numbers(ParamType[list[int]]):
             if first > last:
                 self.fail(f"{wrong}: the range {word.strip()} ends before it starts", param, ctx)
             if len(numbers) + last - first >= MOST_PARTITIONS:
-                self.fail(f"{value!r} contains more than {MOST_PARTITIONS:,} partition numbers", param, ctx)
+                self.fail(f"{shown(value)} contains more than {MOST_PARTITIONS:,} partition numbers", param, ctx)
             numbers += range(first, last + 1)
         return numbers
 
@@ -101,7 +102,7 @@ class ByteSize(ParamType[int]):
             return value
         found = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower(), re.ASCII)
         if not found or len(found[1]) > 18:
-            self.fail(f"{value!r} is not a size such as 1048576, 64MB or 1g", param, ctx)
+            self.fail(f"{shown(value)} is not a size such as 1048576, 64MB or 1g", param, ctx)
         return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
 
 
@@ -126,7 +127,7 @@ class Names(ParamType[tuple[str, ...]]):
         names = tuple(name.strip() for name in value.split(","))
         for name in names:
             if name not in self.known:
-                self.fail(f"{name!r} is not one of {', '.join(self.known)}", param, ctx)
+                self.fail(f"{shown(name)} is not one of {', '.join(self.known)}", param, ctx)
         return names
 
 
@@ -145,14 +146,14 @@ class Codec(ParamType[tuple[str, int | None]]):
             return value
         codec, colon, level = str(value).partition(":")
         if codec not in CODEC_NAMES:
-            self.fail(f"{codec!r} is not one of {', '.join(CODEC_NAMES)}", param, ctx)
+            self.fail(f"{shown(codec)} is not one of {', '.join(CODEC_NAMES)}", param, ctx)
         if colon and not re.fullmatch(r"-?[0-9]{1,9}", level):
-            self.fail(f"{value!r} has the level {level!r}, which is not a whole number", param, ctx)
+            self.fail(f"{shown(value)} has the level {shown(level)}, which is not a whole number", param, ctx)
         try:
             number = int(level) if colon else None
             BatchBuilder(codec=codec, level=number)
         except ValueError as error:
-            self.fail(f"{value!r}: {error}", param, ctx)
+            self.fail(f"{shown(value)}: {error}", param, ctx)
         return codec, number
 
 

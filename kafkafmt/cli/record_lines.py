@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..constants import LOG_APPEND_TIME, NO_TIMESTAMP, TIMESTAMP_TYPE_NONE
-from ..text import encode_json, plain
+from ..text import encode_json, plain, shown
 from .output import moment
 
 Template = list[bytes | str]
@@ -111,7 +111,7 @@ def parse_format(text: str) -> Template:
         elif field is not None:
             if field not in KCAT_FIELDS:
                 known = " ".join(f"%{letter}" for letter in KCAT_FIELDS)
-                raise ValueError(f"{text!r} contains the unknown field {match[0]!r}; the fields are {known}")
+                raise ValueError(f"{shown(text)} contains the unknown field {shown(match[0])}; the fields are {known}")
             template.append(KCAT_FIELDS[field])
         elif char is not None:
             template.append(_CONTROL.get(char, char).encode("utf-8", "surrogateescape"))
@@ -121,7 +121,7 @@ def parse_format(text: str) -> Template:
             template.append(bytes([number & 255]))
     template.append(text[at:].encode("utf-8", "surrogateescape"))
     if not any(isinstance(part, str) for part in template):
-        raise ValueError(f"{text!r} is not one of {', '.join(FORMATS)}, and contains no field such as %s")
+        raise ValueError(f"{shown(text)} is not one of {', '.join(FORMATS)}, and contains no field such as %s")
     return template
 
 

@@ -14,7 +14,7 @@ from ..log import PartitionLog
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.seek import EARLIEST, LATEST, MAX_TIMESTAMP, Position
 from ..log.reading.seek import seek as seek_in
-from ..text import counted, encode_json
+from ..text import counted, encode_json, shown
 from ..times import parse_time
 from .choosing import choose, find
 from .options import TIME_FORMS, ParamType, WholeNumber, paths_argument, reading_options
@@ -107,7 +107,7 @@ def seek(
     if not offsets and not times:
         raise click.UsageError("specify --offset or --timestamp")
     if has_magic(topic):
-        raise click.UsageError(f"-t is {topic!r}; seek reads one topic, so -t must be a name without wildcards")
+        raise click.UsageError(f"-t is {shown(topic)}; seek reads one topic, so -t must be a name without wildcards")
     chosen = choose(find(paths, replicas), (topic,), [partition])
     log = PartitionLog(chosen[0], ReadLimits(max_batch_bytes), tell=tell)
     waiting: dict[str, Iterator[Any]] = {"offset": iter(offsets), "timestamp": iter(times)}

@@ -22,7 +22,7 @@ from ..server.groups.offsets_file import GroupsFileError
 from ..server.service import Server, ServerAddressError
 from ..server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 from ..server.users import UsersFileError
-from ..text import counted, encode_json
+from ..text import counted, encode_json, shown
 from .choosing import not_there, tell_nothing_to_read
 from .offset_range import parse_bound
 from .options import (
@@ -64,15 +64,17 @@ class Address(ParamType[tuple[str, int]]):
             host = host[1:-1]
         elif ":" in host:
             self.fail(
-                f"{value!r} is not a valid address: write an IPv6 address in brackets, as in [::1]:9092", param, ctx
+                f"{shown(value)} is not a valid address: write an IPv6 address in brackets, as in [::1]:9092",
+                param,
+                ctx,
             )
         if not colon or not port.isascii() or not port.isdigit():
-            self.fail(f"{value!r} is not a valid address: write HOST:PORT, such as 127.0.0.1:9092", param, ctx)
+            self.fail(f"{shown(value)} is not a valid address: write HOST:PORT, such as 127.0.0.1:9092", param, ctx)
         if len(port) > 5 or int(port) > LARGEST_PORT:
-            self.fail(f"{value!r} is not a valid address: the largest port is {LARGEST_PORT}", param, ctx)
+            self.fail(f"{shown(value)} is not a valid address: the largest port is {LARGEST_PORT}", param, ctx)
         if int(port) < self._lowest_port:
             self.fail(
-                f"{value!r} is not a valid address: clients cannot connect to port {int(port)}; specify the port "
+                f"{shown(value)} is not a valid address: clients cannot connect to port {int(port)}; specify the port "
                 "that they connect to",
                 param,
                 ctx,
@@ -80,7 +82,7 @@ class Address(ParamType[tuple[str, int]]):
         try:
             host.encode("idna")
         except UnicodeError as error:
-            self.fail(f"{host!r} is not a valid host name: {error.__cause__ or error}", param, ctx)
+            self.fail(f"{shown(host)} is not a valid host name: {error.__cause__ or error}", param, ctx)
         return host or DEFAULT_HOST, int(port)
 
 

@@ -113,7 +113,7 @@ class ExportOptions:
             raise ValueError(f"file_size is {self.file_size}; it must be at least {SMALLEST_FILE_SIZE} (1 MiB)")
         if self.compression != "zstd":
             if self.compression_level is not None:
-                raise ValueError(f"compression_level is for compression 'zstd', not {self.compression!r}")
+                raise ValueError(f"compression_level is for compression 'zstd', not {shown(self.compression)}")
         elif self.compression_level is None:
             object.__setattr__(self, "compression_level", DEFAULT_ZSTD_LEVEL)
         elif not ZSTD_LEVELS[0] <= self.compression_level <= ZSTD_LEVELS[1]:
@@ -187,7 +187,7 @@ def check_columns(columns: tuple[str, ...], single_file: bool) -> None:
     names.
     """
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
-        raise ValueError(f"columns has {twice[0]!r} twice")
+        raise ValueError(f"columns has {shown(twice[0])} twice")
     if not columns or (not single_file and not set(columns) - set(DIRECTORY_COLUMNS)):
         raise ValueError(
             "columns must have at least one name other than topic and partition, which are directory levels"

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..log import PartitionLog
 from ..log.reading.offset_interval import OffsetInterval
-from ..text import offset_range, plain
+from ..text import offset_range, plain, shown
 from .errors import REMEDY, ResumeError
 from .layout import OutputLayout
 from .options import ExportOptions
@@ -111,7 +111,7 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
     for name in SAME_OPTIONS:
         if latest["options"][name] != given[name]:
             raise ResumeError(
-                f"the earlier runs had {name} = {latest['options'][name]!r}, not {given[name]!r}; use the same value, or "
+                f"the earlier runs had {name} = {shown(latest['options'][name])}, not {shown(given[name])}; use the same value, or "
                 "another output"
             )
     runs = int(latest["run"]) + 1
@@ -144,6 +144,6 @@ def _read(path: Path) -> dict[str, Any]:
         _ = [report["options"][name] for name in SAME_OPTIONS]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResumeError(
-            f"{plain(str(path))} is not the report of an export that can be resumed ({error!r}); {REMEDY}"
+            f"{plain(str(path))} is not the report of an export that can be resumed ({shown(error)}); {REMEDY}"
         ) from error
     return report  # type: ignore[no-any-return]

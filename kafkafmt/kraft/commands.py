@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from ..text import plain
+from ..text import plain, shown
 from .cluster_metadata import ClusterMetadata, acl_order
 from .models import MetadataAcl, MetadataConfig, MetadataQuota, MetadataTopic
 
@@ -75,7 +75,7 @@ def metadata_commands(state: ClusterMetadata) -> str:
     are omitted.
     """
     if not isinstance(state, ClusterMetadata):
-        raise TypeError(f"state must be a ClusterMetadata, as kafkafmt.metadata() returns it, not {state!r}")
+        raise TypeError(f"state must be a ClusterMetadata, as kafkafmt.metadata() returns it, not {shown(state)}")
     origin = f"cluster {state.info.cluster_id or 'of unknown id'} at offset {state.info.end_offset}"
     lines = [HEAD.format(origin=plain(origin))]
     for title, made in (

@@ -16,6 +16,7 @@ from ..log import LogDirectory, LogWriter
 from ..log.format.names import is_topic_name
 from ..records import BatchBuilder, Partitioner, columns_of
 from ..records.columns import Columns, taken_rows
+from ..text import shown
 from ..times import now_millis
 from ..types import IntArray
 
@@ -33,7 +34,7 @@ IGNORED = ("offset", "timestampType", "timestampMillis")
 
 def wrong_topic(what: str, topic: object) -> str:
     """Return an error message for the invalid topic name `topic`. `what` is the subject of the message."""
-    return f"{what} is {topic!r}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
+    return f"{what} is {shown(topic)}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
 
 
 class _PartitionWriter:
@@ -147,11 +148,11 @@ class RowWriter:
 
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
-            raise RowsError(f"there are two columns {twice!r}; rename one of them")
+            raise RowsError(f"there are two columns {shown(twice)}; rename one of them")
         unknown = [n for n in names if n not in (*COLUMNS, *IGNORED)]
         if unknown:
             raise RowsError(
-                f"the column {unknown[0]!r} is unknown; the columns are {', '.join(COLUMNS)}: rename or remove it"
+                f"the column {shown(unknown[0])} is unknown; the columns are {', '.join(COLUMNS)}: rename or remove it"
             )
         if "value" not in names:
             raise RowsError(f"the column 'value' is missing; the columns of the rows are {', '.join(names) or 'none'}")

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from ..arguments import one_of
 from ..paths import local_path
+from ..text import shown
 
 FORMATS = ("parquet", "csv", "json")
 """File formats that can be read. "json" means JSON lines."""
@@ -56,7 +57,7 @@ def format_of(source: Any, given: str | None) -> str | None:
     found = _SUFFIXES.get(Path(source).suffix.lower().removeprefix("."))
     if found is None:
         raise ValueError(
-            f"the format of {os.fspath(source)!r} is unknown; pass input_format, or rename the file so that its name "
+            f"the format of {shown(os.fspath(source))} is unknown; pass input_format, or rename the file so that its name "
             f"ends with {', '.join(f'.{f}' for f in FORMATS[:-1])} or .{FORMATS[-1]}"
         )
     return found
@@ -110,7 +111,7 @@ def _stdin() -> Any:
 def _wrong_value(text: str) -> str | None:
     """Convert pyarrow's error `text` to a message about a wrong value. Return None for other errors."""
     if found := _NO_INTEGER.search(text):
-        return f"the column 'partition' contains {found[1]!r}; a partition number must be an integer"
+        return f"the column 'partition' contains {shown(found[1])}; a partition number must be an integer"
     found = _OTHER_TYPE.search(text)
     if found is None:
         return None
@@ -122,12 +123,12 @@ def _wrong_value(text: str) -> str | None:
         return f"a line contains {what}; each line must contain one JSON object{advice}"
     if column in TEXT_COLUMNS and not inner:
         advice = f"; jq -c '.{column} |= tojson' converts it to JSON text" if column != "topic" else ""
-        return f"the column {column!r} contains {what}; it must contain text{advice}"
+        return f"the column {shown(column)} contains {what}; it must contain text{advice}"
     if column == "partition":
         return f"the column 'partition' contains {what}; a partition number must be an integer"
     if column == "headers" and inner:
         return f"the column 'headers' contains {what}; {HEADER_PAIRS}"
-    return f"the column {column!r} contains {what}, and other rows contain {_ARTICLES.get(wanted, f'a {wanted}')}"
+    return f"the column {shown(column)} contains {what}, and other rows contain {_ARTICLES.get(wanted, f'a {wanted}')}"
 
 
 def _table_batches(source: Any) -> Iterator[pa.RecordBatch]:
@@ -135,7 +136,7 @@ def _table_batches(source: Any) -> Iterator[pa.RecordBatch]:
         raise TypeError(f"source must be a path, or a table such as a pyarrow.Table, not {type(source).__name__}")
     for name, dtype in zip(getattr(source, "columns", ()), getattr(source, "dtypes", ()), strict=False):
         if str(dtype) == "Object":  # Polars would export the addresses of the objects.
-            raise RowsError(f"the column {name!r} contains Python objects; cast it to text or bytes")
+            raise RowsError(f"the column {shown(name)} contains Python objects; cast it to text or bytes")
     reader = source if isinstance(source, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(source)
     for batch in reader:
         yield from _slices(batch)

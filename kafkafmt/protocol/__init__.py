@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..text import shown
 from .decode import DecodedFrame, decode_requests, decode_responses
 from .error_codes import ErrorCode
 from .frames import read_request, read_response, write_request, write_response
@@ -65,7 +66,7 @@ else:
     def __getattr__(name):
         found = find_class(name) if name.endswith(("Request", "Response", "Header")) else None
         if found is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {shown(__name__)} has no attribute {shown(name)}")
         globals()[name] = found
         return found
 

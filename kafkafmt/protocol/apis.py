@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from ..arguments import integer
 from ..messages.schema import Heading, Struct, Versions, parse_message
+from ..text import shown
 
 PRODUCE = 0
 FETCH = 1
@@ -74,7 +75,7 @@ def key_of(given: int | str) -> int:
     if word in known:
         return known[word]
     near = [found.name for name in get_close_matches(word, known, 1) if (found := api(known[name]))]
-    raise ValueError(f"there is no API {given!r}" + "".join(f"; did you mean {name!r}?" for name in near))
+    raise ValueError(f"there is no API {shown(given)}" + "".join(f"; did you mean {shown(name)}?" for name in near))
 
 
 @cache

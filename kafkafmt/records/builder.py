@@ -30,7 +30,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError
-from ..text import quantity
+from ..text import quantity, shown
 from .columns import Columns
 from .lz4v0 import with_wrong_checksum
 from .signatures import AppendRecord, ExtendRecords
@@ -46,14 +46,14 @@ def codec_id(codec: str | int) -> int:
     """Return the id of a codec that is given by name (as in ``compression.type``) or by id."""
     names: dict[Any, int] = {name: i for i, name in enumerate(CODEC_NAMES)} | {i: i for i in range(len(CODEC_NAMES))}
     if isinstance(codec, bool) or codec not in names:
-        raise ValueError(f"codec is {codec!r}; it must be one of {', '.join(CODEC_NAMES)}")
+        raise ValueError(f"codec is {shown(codec)}; it must be one of {', '.join(CODEC_NAMES)}")
     return names[codec]
 
 
 def format_number(magic: int) -> int:
     """Return `magic` as an int. Raise an error if it is not 0, 1 or 2."""
     if isinstance(magic, bool) or not hasattr(magic, "__index__") or magic not in (0, 1, 2):
-        raise ValueError(f"magic is {magic!r}; it must be 0, 1 or 2")
+        raise ValueError(f"magic is {shown(magic)}; it must be 0, 1 or 2")
     return int(magic)
 
 

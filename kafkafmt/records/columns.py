@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..text import quantity
+from ..text import quantity, shown
 from ..types import Buffer, HeaderSpans, IntArray, RecordColumns, Spans
 from .binary_columns import binary_column, refuse_masked
 from .header_columns import header_column
@@ -172,7 +172,7 @@ def _length(name: str, column: Any) -> int:
         raise TypeError(f"{name} must be a column, such as a list or an array, not a {type(column).__name__}")
     scalar = isinstance(column, str | bytes | bytearray | memoryview | dict) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):
-        raise TypeError(f"{name} must be a column, such as a list or an array, not {column!r}")
+        raise TypeError(f"{name} must be a column, such as a list or an array, not {shown(column)}")
     refuse_masked(column, name)
     if isinstance(column, Spans):
         return len(column.lengths)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..text import shown
 from ..types import HeaderSpans
 from .binary_columns import arrow_array, arrow_binary, exact_integers, exact_spans, joined, present, starts_of
 
@@ -91,7 +92,7 @@ def _pairs(column: Iterable[Any]) -> HeaderSpans:
         counts.append(len(pairs))
         for pair in pairs:
             if (type(pair) is not tuple and not isinstance(pair, tuple | list)) or len(pair) != 2:
-                raise TypeError(f"headers, row {row}: a header must be a (key, value) tuple, not {pair!r}")
+                raise TypeError(f"headers, row {row}: a header must be a (key, value) tuple, not {shown(pair)}")
             key, value = pair
             keys.append(key if type(key) is bytes else _key(key, row))
             values.append(value)
@@ -108,7 +109,7 @@ def _pairs_of(headers: Any, row: int) -> list[Any]:
     if type(headers) is list:
         return headers
     if isinstance(headers, str | bytes | bytearray | memoryview) or not isinstance(headers, Iterable):
-        raise TypeError(f"headers, row {row}: expected (key, value) tuples, a dict or None, not {headers!r}")
+        raise TypeError(f"headers, row {row}: expected (key, value) tuples, a dict or None, not {shown(headers)}")
     return list(headers.items() if isinstance(headers, dict) else headers)
 
 
@@ -117,7 +118,7 @@ def _key(key: Any, row: int) -> Any:
         if isinstance(key, str):
             return key.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"headers, row {row}: the key {key!r} cannot be encoded as UTF-8") from None
+        raise ValueError(f"headers, row {row}: the key {shown(key)} cannot be encoded as UTF-8") from None
     if key is None:
         raise TypeError(f"headers, row {row}: a header key cannot be null")
     return key

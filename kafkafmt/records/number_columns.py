@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..constants import MAX_OFFSET, MIN_OFFSET, NO_TIMESTAMP
+from ..text import shown
 from ..types import IntArray
 from .binary_columns import arrow_array, present
 
@@ -39,7 +40,7 @@ def timestamp_column(column: Any, count: int) -> IntArray:
     if isinstance(column, np.datetime64):
         return np.repeat(_column(np.array([column]), "timestamp", _null_is_none, times=True), count)
     if isinstance(column, _NOT_INTEGERS) or not isinstance(column, int | np.integer):
-        raise TypeError(f"timestamp is {column!r}; it must be an integer or a column")
+        raise TypeError(f"timestamp is {shown(column)}; it must be an integer or a column")
     return np.full(count, _fitting(int(column), "timestamp"), np.int64)
 
 

@@ -129,7 +129,9 @@ class RecordReader:
             raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.columns: RecordColumns = names if isinstance(names, RecordColumns) else RecordColumns(capacity, names)
         self.columns.max_headers = max(MANY_HEADERS, max_batch_bytes // HEADER_MEMORY)
-        self.first_offset, self.end_offset = _limits(first_offset, end_offset)
+        limits: OffsetLimits = _limits(first_offset, end_offset)
+        self.first_offset: int = limits[0]
+        self.end_offset: int | None = limits[1]
         self.selected: OffsetLimits = _limits(*selected)
         self._payloads = PayloadReader(max_batch_bytes)
         self._max_batch_bytes = max_batch_bytes

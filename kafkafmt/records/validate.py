@@ -35,6 +35,7 @@ from ..constants import (
     NO_TIMESTAMP,
 )
 from ..errors import KafkaFormatError
+from ..text import shown
 from ..times import now_millis
 from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
 from .assign import next_offset_of
@@ -217,7 +218,9 @@ class LogValidator:
         if codec != "producer" or level is not None:
             # Create the builder only for its checks of the codec and the level.
             BatchBuilder(codec=CODEC_NONE if codec == "producer" else codec, level=level)
-        self._shown = f"codec={codec!r}, magic={magic}, timestamp_type={timestamp_type!r}, origin={origin!r}"
+        self._shown = (
+            f"codec={shown(codec)}, magic={magic}, timestamp_type={shown(timestamp_type)}, origin={shown(origin)}"
+        )
         create_time, client = TIMESTAMP_TYPES[timestamp_type] == CREATE_TIME, origin == "client"
         self._settings = ValidatorSettings(
             Rules(magic, create_time, before_max_ms, after_max_ms, compacted, max_message_bytes, client),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..protocol.apis import api
-from ..text import plain
+from ..text import plain, shown
 from .response_writer import ClosedError
 
 PARTIAL_REQUEST = "the client sent only a part of a request"
@@ -39,7 +39,7 @@ def incomplete(size: int, seconds: float | None) -> ClosedError:
 
 def failed(error: Exception, key: int, version: int, client_id: str | None) -> ClosedError:
     """Return the error for a request that the server cannot answer because of an unexpected exception."""
-    return ClosedError(f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}")
+    return ClosedError(f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {shown(error)}")
 
 
 def not_authenticated(key: int) -> ClosedError:

@@ -20,7 +20,7 @@ from ..protocol import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ..text import plain
+from ..text import plain, shown
 from .catalog import Catalog
 from .groups import GroupLimits
 from .handlers import Handlers, RequestContext, distinct
@@ -224,11 +224,11 @@ class ConfigApis:
     def _configs_of(self, kind: int, name: str) -> Iterator[Config]:
         if kind == Resource.TOPIC:
             if self._catalog.topic(name) is None:
-                raise ConfigError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} is not served")
+                raise ConfigError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {shown(name)} is not served")
             yield from self._topic_configs(name)
         elif kind == Resource.BROKER:
             if name not in ("", str(self._catalog.cluster.node_id)):
-                raise ConfigError(ErrorCode.INVALID_REQUEST, f"broker {name!r} does not exist")
+                raise ConfigError(ErrorCode.INVALID_REQUEST, f"broker {shown(name)} does not exist")
             if name:
                 yield from self._broker_configs()
         elif kind not in tuple(Resource):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
-from ..text import counted
+from ..text import counted, shown
 from .catalog import Catalog
 from .cluster_apis import ClusterApis
 from .connection import ClientConnection, Shared
@@ -249,7 +249,7 @@ def _check_address(settings: ServerSettings) -> None:
     if settings.insecure or settings.tls_cert is not None or _is_loopback(settings.host):
         return
     raise ServerAddressError(
-        f"host {settings.host!r} is not a loopback address, so other hosts could read the logs; pass tls_cert and "
+        f"host {shown(settings.host)} is not a loopback address, so other hosts could read the logs; pass tls_cert and "
         "tls_key, or insecure=True"
     )
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from ..text import shown
+
 PLAIN = "PLAIN"
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = (PLAIN, *SCRAM_HASHES)
@@ -191,20 +193,20 @@ class Users:
         if not user or not rest.startswith("{") or not brace:
             raise UsersFileError(f"{where} is not 'NAME:{{MECHANISM}}CREDENTIAL'")
         if kind not in MECHANISMS:
-            raise UsersFileError(f"{where}: the mechanism of user {user!r} is not one of {', '.join(MECHANISMS)}")
+            raise UsersFileError(f"{where}: the mechanism of user {shown(user)} is not one of {', '.join(MECHANISMS)}")
         if user in self.passwords if kind == PLAIN else (user, kind) in self.credentials:
-            raise UsersFileError(f"{where}: user {user!r} already has a credential for {kind}")
+            raise UsersFileError(f"{where}: user {shown(user)} already has a credential for {kind}")
         if kind == PLAIN:
             if not value or len(value.encode()) > MAX_PASSWORD_BYTES:
                 raise UsersFileError(
-                    f"{where}: the password of user {user!r} is empty or longer than {MAX_PASSWORD_BYTES} bytes"
+                    f"{where}: the password of user {shown(user)} is empty or longer than {MAX_PASSWORD_BYTES} bytes"
                 )
             self.passwords[user] = value
         else:
             credential = _parse_scram(kind, value)
             if credential is None:
                 raise UsersFileError(
-                    f"{where}: the credential of user {user!r} is not valid; it must be "
+                    f"{where}: the credential of user {shown(user)} is not valid; it must be "
                     f"'salt=BASE64,stored_key=BASE64,server_key=BASE64,iterations=NUMBER', with "
                     f"{MIN_ITERATIONS} to {MAX_ITERATIONS} iterations"
                 )

@@ -34,6 +34,7 @@ from ..arguments import one_of
 from ..arrow import ArrowBuilder, schema_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..records import Chunk
+from ..text import shown
 from ..types import RecordColumns
 from .inputs import Found, OnFault, RecordDataDecoder, decode_path, in_row
 from .messages import say
@@ -210,7 +211,7 @@ class ArrowFunction:
             for name in (self.column, *self.keep):
                 if name not in batch.schema.names:
                     raise ValueError(
-                        f"the input has no column {name!r}; the input columns are {', '.join(batch.schema.names)}"
+                        f"the input has no column {shown(name)}; the input columns are {', '.join(batch.schema.names)}"
                     )
             output.batch = batch
             for row, value in enumerate(batch.column(batch.schema.get_field_index(self.column))):
@@ -223,7 +224,7 @@ class ArrowFunction:
                     if self.on_error == "column":
                         output.error(row, str(error))
                     else:
-                        say(f"row {row} of column {self.column!r}: {error}; omitted")
+                        say(f"row {row} of column {shown(self.column)}: {error}; omitted")
 
                 for topic, partition, chunks in decode(value, fault):
                     output.move_to(topic, partition)

@@ -15,6 +15,7 @@ from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Selection
 from ..records import Chunk, RecordReader
 from ..records.damage import DamageScanner, incomplete_batch
+from ..text import shown
 from ..types import BATCH_DTYPE, BatchTable, Buffer, RecordColumns
 from .source.reading import say
 
@@ -114,7 +115,7 @@ def _chunks_of(
 
 def in_row(error: Exception, row: int, column: str | int | None) -> Exception:
     """Return a copy of `error` whose message names the input row."""
-    where = f"row {row} of this task" + ("" if column is None else f", column {column!r}")
+    where = f"row {row} of this task" + ("" if column is None else f", column {shown(column)}")
     if isinstance(error, KafkaFormatError):
         return KafkaFormatError(f"{where}: {error.message}", error.position, error.base_offset, error.resume)
     return OSError(f"{where}: {error}")

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..paths import UrlPath, input_path, is_url, local_path, without_secrets
+from ..text import shown
 
 NO_BROKER = "because no broker is contacted"
 """Part of a log message: the reason why an option for the connection to a broker is ignored."""
@@ -93,7 +94,7 @@ def whole_number(name: str, text: str, least: int) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise OptionError(f"{name} is {text!r}, which is not an integer") from None
+        raise OptionError(f"{name} is {shown(text)}, which is not an integer") from None
     if value < least:
         raise OptionError(f"{name} is {value}; it must be at least {least}")
     return value
@@ -106,7 +107,7 @@ def size_of(options: Mapping[str, str], name: str, default: int) -> int:
     found = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", options[name].strip().lower())
     if not found or not (value := int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]):
         raise OptionError(
-            f"{name} is {options[name]!r}; it must be a positive number of bytes, or a size such as 64k, 64m or 1g"
+            f"{name} is {shown(options[name])}; it must be a positive number of bytes, or a size such as 64k, 64m or 1g"
         )
     return value
 
@@ -120,7 +121,7 @@ def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
     given = options.get(name, default)
     found = re.fullmatch(r"(\d+)\s*([a-z]*)", given.strip().lower())
     if not found or found[2] not in UNITS:
-        raise OptionError(f"{name} is {given!r}; it must be a time such as 500ms, 30s or 15m")
+        raise OptionError(f"{name} is {shown(given)}; it must be a time such as 500ms, 30s or 15m")
     return int(found[1]) * UNITS[found[2]]
 
 
@@ -138,4 +139,4 @@ def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
     for allowed in words:
         if given.strip().lower() == allowed.lower():
             return allowed
-    raise OptionError(f"{name} is {given!r}; it must be {' or '.join(words)}")
+    raise OptionError(f"{name} is {shown(given)}; it must be {' or '.join(words)}")

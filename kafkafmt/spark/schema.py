@@ -21,6 +21,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ..text import shown
+
 HEADERS = "headers"
 TYPES: dict[str, DataType] = {
     "key": BinaryType(),
@@ -85,5 +87,5 @@ def checked_names(schema: StructType) -> list[str]:
 
 def _known(name: str) -> str:
     if name not in TYPES:
-        raise ValueError(f"unknown column {name!r}; the valid columns are {', '.join(TYPES)}")
+        raise ValueError(f"unknown column {shown(name)}; the valid columns are {', '.join(TYPES)}")
     return name

@@ -11,6 +11,7 @@ from .. import arguments
 from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.find import Conditions, HeaderEquals
 from ..log.reading.json_path import JsonEquals, json_path
+from ..text import shown
 
 Pattern = str | bytes | re.Pattern[bytes]
 """Type of the arguments `key_regex` and `value_regex`."""
@@ -53,7 +54,7 @@ def _bytes(name: str, value: object) -> bytes:
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise TypeError(f"{name} must be str or bytes, not {value!r}")
+    raise TypeError(f"{name} must be str or bytes, not {shown(value)}")
 
 
 def _pattern(name: str, pattern: Pattern | None) -> BytePattern | None:
@@ -76,7 +77,7 @@ def _headers(given: HeaderConditions | None) -> tuple[HeaderEquals, ...]:
         elif isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str):
             found.append(HeaderEquals(pair[0], None if pair[1] is None else _bytes("the value of a header", pair[1])))
         else:
-            raise TypeError(f"each item of headers must be a key, or a tuple of a key and a value, not {pair!r}")
+            raise TypeError(f"each item of headers must be a key, or a tuple of a key and a value, not {shown(pair)}")
     return tuple(found)
 
 
@@ -84,10 +85,10 @@ def _members(given: Mapping[str, Any] | None) -> tuple[JsonEquals, ...]:
     if given is None:
         return ()
     if not isinstance(given, Mapping):
-        raise TypeError(f"value_json must be a dict that maps paths to values, not {given!r}")
+        raise TypeError(f"value_json must be a dict that maps paths to values, not {shown(given)}")
     for path, value in given.items():
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"value_json: the value {value!r} for {path!r} is not JSON: {error}") from None
+            raise type(error)(f"value_json: the value {shown(value)} for {shown(path)} is not JSON: {error}") from None
     return tuple(JsonEquals(json_path(path), (value,)) for path, value in given.items())

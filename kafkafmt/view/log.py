@@ -20,7 +20,7 @@ from ..log.reading.selection import like, select_partitions
 from ..log.reading.sources import AnyPath, OpenedLog
 from ..notebook import html_table
 from ..sharing import SharedIterator
-from ..text import counted, shown
+from ..text import counted, shortened, shown
 from .groups import Groups
 from .many import read_batches
 from .partition import Partition
@@ -410,7 +410,7 @@ class Log(OpenedLog):
         """Return the partitions of a topic. Raise KeyError if the topic does not exist."""
         found = [p for p in self.partitions if p.topic == topic]
         if not found:
-            raise KeyError(f"there is no topic {topic}; {like('topic', str(topic), self.topics)}")
+            raise KeyError(f"there is no topic {shortened(str(topic))}; {like('topic', str(topic), self.topics)}")
         return found
 
     def _source_paths(self) -> list[str]:

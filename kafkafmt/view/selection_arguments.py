@@ -7,6 +7,7 @@ from typing import TypedDict
 from .. import arguments
 from ..constants import READ_UNCOMMITTED
 from ..log.reading.record_selection import Selection, Time, offset_bound
+from ..text import shown
 
 ON_ERROR = ("fail", "skip")
 
@@ -34,7 +35,7 @@ def parse_selection(given: SelectionArguments, *named: str) -> tuple[Selection, 
     for name in given:
         if name not in SelectionArguments.__annotations__:
             valid = ", ".join([*named, *SelectionArguments.__annotations__])
-            raise TypeError(f"unknown argument {name!r}; the valid arguments are {valid}")
+            raise TypeError(f"unknown argument {shown(name)}; the valid arguments are {valid}")
     on_error = arguments.one_of("on_error", given.get("on_error", "fail"), ON_ERROR)
     if given.get("partial") and on_error == "fail":
         raise ValueError('partial is True, but on_error is "fail"; pass on_error="skip" too')

@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
+from ...text import shown
 from ..format import files
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
@@ -246,7 +247,7 @@ def salvage(
     headers of all replicas of a partition, about 60 bytes for each batch.
     """
     if replicas not in (None, "longest", "merge"):
-        raise ValueError(f"replicas is {replicas!r}; it must be 'longest', 'merge' or None")
+        raise ValueError(f"replicas is {shown(replicas)}; it must be 'longest', 'merge' or None")
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     given, replicas = resolve(paths, replicas)
     merging = replicas == "merge"

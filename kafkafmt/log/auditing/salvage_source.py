@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...paths import Location, UrlPath, input_path
+from ...text import shown
 from ..format import files
 from ..format.checkpoints import CLEANER_OFFSETS, LOG_STARTS, META_PROPERTIES, OFFSET_CHECKPOINTS
 from ..format.names import can_be_checkpointed
@@ -82,7 +83,7 @@ class Bounds:
         if not can_be_checkpointed(directory.topic, directory.partition):
             allowed = "1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
             why = f"no broker accepts this topic name (it needs {allowed}); rename the directory to salvage it"
-            raise OSError(errno.EINVAL, f"not copied, topic {directory.topic!r}: {why}", str(directory.path))
+            raise OSError(errno.EINVAL, f"not copied, topic {shown(directory.topic)}: {why}", str(directory.path))
         if reason := self.reason_to_leave_out(directory.path):
             raise OSError(errno.EINVAL, f"not copied, {reason}", str(directory.path))
         left_out = self.foreign_files(directory.path)

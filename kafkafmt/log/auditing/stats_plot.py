@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...paths import output_path
-from ...text import plain
+from ...text import plain, shown
 from ..format import local_files
 
 SUFFIXES = (".png", ".svg", ".html")
@@ -58,7 +58,7 @@ def check_plot_path(path: str | os.PathLike[str]) -> Path:
     found = output_path(path)
     if found.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"the name of a chart must end with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, not {str(found)!r}"
+            f"the name of a chart must end with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, not {shown(str(found))}"
         )
     if not found.parent.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(found.parent))

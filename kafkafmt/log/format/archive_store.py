@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from ...paths import FULL_DISK, Location, TemporaryFilesError, UrlPath, input_path
+from ...text import shown
 from ...types import Buffer, byte_view
 from .store_base import Status, Store, errors_of
 
@@ -155,7 +156,7 @@ class _Tar(_Archive):
         for member in self._tar:
             if member.size < 0:
                 raise OSError(
-                    errno.EIO, f"the archive is damaged: {member.name!r} has the size {member.size}", str(path)
+                    errno.EIO, f"the archive is damaged: {shown(member.name)} has the size {member.size}", str(path)
                 )
             key = self._add(member.name, None if member.isdir() else member.size)
             if key and not member.isdir():

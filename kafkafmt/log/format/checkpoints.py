@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
-from ...text import quantity
+from ...text import quantity, shown
 from .names import can_be_checkpointed
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -102,7 +102,7 @@ def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
 def _offset_line(topic: str, partition: int, offset: int) -> str:
     if not can_be_checkpointed(topic, partition):
         raise ValueError(
-            f"a checkpoint cannot contain partition {partition} of topic {topic!r}: "
+            f"a checkpoint cannot contain partition {partition} of topic {shown(topic)}: "
             "the topic name or the partition number is invalid"
         )
     if not 0 <= offset <= MAX_OFFSET:

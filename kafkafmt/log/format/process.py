@@ -11,6 +11,8 @@ import threading
 from types import TracebackType
 from typing import NoReturn
 
+from ...text import shown
+
 
 class WrongProcessError(RuntimeError):
     """Raised if a forked process uses a log directory, a writer or a remote file of its parent process.
@@ -80,6 +82,6 @@ class OwnerLock:
 def refuse_pickling(what: object) -> NoReturn:
     """Raise TypeError, because an open log cannot be sent to another process."""
     raise TypeError(
-        f"{what!r} cannot be pickled, because another process would write to the same files; "
+        f"{shown(what)} cannot be pickled, because another process would write to the same files; "
         "open a LogDirectory in the other process"
     )

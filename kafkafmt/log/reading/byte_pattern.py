@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._backend import core
+from ...text import shown
 from ...types import Buffer, IntArray, LengthArray, byte_view, distinct
 from .required_bytes import find_sequence, required_sets
 
@@ -81,14 +82,14 @@ class BytePattern:
         flags = 0
         if isinstance(pattern, re.Pattern):
             if not isinstance(pattern.pattern, bytes):
-                raise TypeError(f"a compiled pattern must be a pattern of bytes, not {pattern!r}")
+                raise TypeError(f"a compiled pattern must be a pattern of bytes, not {shown(pattern)}")
             self.pattern: re.Pattern[bytes] = pattern
             source, flags = pattern.pattern, pattern.flags
         elif isinstance(pattern, str | bytes):
             source = _encoded(pattern) if isinstance(pattern, str) else pattern
             self.pattern = _compiled(source, pattern)
         else:
-            raise TypeError(f"a pattern must be str, bytes or a compiled pattern of bytes, not {pattern!r}")
+            raise TypeError(f"a pattern must be str, bytes or a compiled pattern of bytes, not {shown(pattern)}")
         self._facts = _facts_of(source, flags)
         self._required = () if self._facts.exact else required_sets(self.pattern)
         self._matches_empty = self._facts.local and self.pattern.search(b"") is not None
@@ -176,7 +177,7 @@ def _compiled(source: bytes, given: str | bytes) -> re.Pattern[bytes]:
             warnings.simplefilter("ignore")  # ignore warnings about syntax that may change in later versions of Python
             return re.compile(source)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{given!r} is not a valid regular expression: {error}") from None
+        raise ValueError(f"{shown(given)} is not a valid regular expression: {error}") from None
 
 
 def _encoded(pattern: str) -> bytes:
@@ -186,7 +187,7 @@ def _encoded(pattern: str) -> bytes:
         found = _CLASS.match(pattern, at)
         if found and not found[0].isascii():
             raise ValueError(
-                f"{found[0]!r} contains a character that is not ASCII, but a character class matches single bytes; "
+                f"{shown(found[0])} contains a character that is not ASCII, but a character class matches single bytes; "
                 "use alternatives, such as (?:ä|ö)"
             )
         token = found[0] if found else pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]

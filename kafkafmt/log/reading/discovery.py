@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath, input_path
+from ...text import shown
 from ...threads import map_waiting
 from ..format import file_view, files
 from ..format.checkpoints import (
@@ -132,7 +133,7 @@ def discover(
         the same partition, the error is a `DuplicatePartitionError`.
     """
     if replicas not in (None, "longest"):
-        raise ValueError(f"replicas is {replicas!r}; it must be 'longest' or None")
+        raise ValueError(f"replicas is {shown(replicas)}; it must be 'longest' or None")
     found: list[PartitionDir] = []
     messages: list[str] = []
     for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
@@ -368,7 +369,7 @@ def _partition(
     name = parse_partition_name(path.name)
     if not name.parsed and logs:
         messages.append(
-            f"{path}: the directory's name is not TOPIC-PARTITION; read as topic {name.topic!r}, partition 0"
+            f"{path}: the directory's name is not TOPIC-PARTITION; read as topic {shown(name.topic)}, partition 0"
         )
     if checkpoints is None:
         checkpoints = _checkpoints_next_to(path, messages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from ...text import counted
+from ...text import counted, shown
 from .discovery import Discovery, NoLogError
 from .group_records import GROUPS_TOPIC
 from .groups import GroupState, read_group_state
@@ -38,7 +38,7 @@ class GroupNotFoundError(LookupError):
             reason = f" for the selected topics, only for {', '.join(self.topics)}"
         else:
             reason = f": {like('group', group, self.known)}"
-        super().__init__(f"group {group!r} has not committed any offsets{reason}")
+        super().__init__(f"group {shown(group)} has not committed any offsets{reason}")
 
     def __reduce__(self) -> tuple[type[GroupNotFoundError], tuple[str, tuple[str, ...], tuple[str, ...]]]:
         return type(self), (self.group, self.topics, self.known)

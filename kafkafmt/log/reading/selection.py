@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from ...text import shown
 from .partition_dir import INTERNAL_PREFIX, PartitionDir
 
 
@@ -67,7 +68,7 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
     lines = []
     for glob in dict.fromkeys(topics):
         if not any(fnmatchcase(p.topic, glob) for p in found):
-            lines.append(f"no topic matches {glob!r}: {like('topic', glob, (p.topic for p in found))}")
+            lines.append(f"no topic matches {shown(glob)}: {like('topic', glob, (p.topic for p in found))}")
     selected = [p for p in found if not topics or any(fnmatchcase(p.topic, glob) for glob in topics)]
     known, names = sorted({p.partition for p in selected}), sorted({p.topic for p in selected})
     present = set(known)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import NO_TIMESTAMP
+from ...text import shown
 from ...types import IntArray, RecordColumns, Spans, byte_view
 from ..reading.byte_pattern import BytePattern
 
@@ -89,7 +90,7 @@ def record_rules(
     given = [drop_keys] if isinstance(drop_keys, str | bytes) else list(drop_keys or ())
     for key in given:
         if not isinstance(key, str | bytes):
-            raise TypeError(f"drop_keys must contain str or bytes, not {key!r}")
+            raise TypeError(f"drop_keys must contain str or bytes, not {shown(key)}")
     try:
         pattern = None if drop_key_regex is None else BytePattern(drop_key_regex)
     except (TypeError, ValueError) as error:

@@ -22,7 +22,7 @@ from typing import NoReturn, Unpack
 from ...arguments import integer
 from ...errors import StructureError
 from ...paths import output_path
-from ...text import counted
+from ...text import counted, shown
 from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -239,10 +239,10 @@ class LogDirectory:
     ) -> LogWriter:
         key, folder = (topic, partition), self.path / f"{topic}-{partition}"
         if self._lock < 0 or self._closing:
-            raise ValueError(f"{self!r} is closed")
+            raise ValueError(f"{shown(self)} is closed")
         if not isinstance(topic, str) or not is_topic_name(topic):
             raise ValueError(
-                f"topic is {topic!r}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', "
+                f"topic is {shown(topic)}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', "
                 "and is neither '.' nor '..'"
             )
         if not 0 <= integer("partition", partition) <= MAX_PARTITION:
@@ -285,7 +285,7 @@ class LogDirectory:
         if text is None:
             local_files.replace(folder / PARTITION_METADATA, partition_metadata_text(topic_id).encode())
         elif (known := read_partition_metadata(text)["topic_id"]) != topic_id:
-            raise ValueError(f"topic_id is {topic_id!r}, but {folder.name} has topic id {known!r}")
+            raise ValueError(f"topic_id is {shown(topic_id)}, but {folder.name} has topic id {shown(known)}")
 
     def _closed(self, writer: LogWriter, clean: bool) -> None:
         with self._threads:

@@ -14,6 +14,7 @@ from ...arguments import integer
 from ...records import build_batches, build_marker
 from ...records.assign import numbered, scan_all
 from ...records.signatures import BuilderOptions, RecordLike
+from ...text import shown
 from ...times import now_millis
 from ...types import Buffer, view_of
 from ..format.leader_epochs import Epochs
@@ -88,7 +89,7 @@ class LogWriter:
     ) -> None:
         self.path, self.topic, self.partition, self.settings = path, topic, partition, settings
         self._on_close = closed
-        self._lock = OwnerLock(f"{topic}-{partition} in {str(path.parent)!r}")
+        self._lock = OwnerLock(f"{topic}-{partition} in {shown(str(path.parent))}")
         self.closed: bool = False
         self._log = LocalLog(path, settings, log_start, recovery_point, changed)
         if leader_epoch is not None and leader_epoch < self.latest_epoch:
@@ -493,7 +494,7 @@ class LogWriter:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ValueError(f"{self!r} is closed")
+            raise ValueError(f"{shown(self)} is closed")
         if self._log.active.broken:
             raise OSError(
                 errno.EIO,

@@ -28,6 +28,7 @@ from ...protocol import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from ...text import shown
 from ..catalog import Catalog
 from ..handlers import Handler, Handlers, RequestContext
 from .consumer_apis import ConsumerApis
@@ -97,7 +98,7 @@ class GroupApis:
             raise
         if file is not None and file.ignored:
             catalog.settings.on_message(
-                f"{file.path}: the last line is incomplete and is ignored: {file.ignored[:200]!r}; "
+                f"{file.path}: the last line is incomplete and is ignored: {shown(file.ignored[:200])}; "
                 "a client that commits its offsets again restores the commit"
             )
         self.coordinator: Coordinator = Coordinator(offsets, limits or GroupLimits(), time.monotonic)

@@ -15,6 +15,7 @@ from ...constants import CODEC_NAMES
 from ...log.format.names import MAX_PARTITION, is_topic_name
 from ...log.writing.settings import LogSettings
 from ...records import BatchBuilder
+from ...text import shown
 from ..option_text import OptionError, check_names, path_of, sink_path_of, size_of, whole_number, word_of
 
 Key = tuple[str, int]
@@ -93,7 +94,7 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
     topic = given.get("topic")
     if topic is not None and not is_topic_name(topic):
         raise OptionError(
-            f"topic is {topic!r}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
+            f"topic is {shown(topic)}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
         )
     partitions = whole_number("partitions", given.get("partitions", "1"), 1)
     if partitions > MAX_PARTITION:

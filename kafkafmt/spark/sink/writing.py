@@ -34,6 +34,7 @@ from ...log.reading.segment_walker import Walker
 from ...log.writing.atomic_append import all_or_nothing
 from ...paths import full_disk_named
 from ...records import BatchBuilder, Partitioner, columns_of
+from ...text import shown
 from ...times import now_millis
 from ...types import distinct
 from .write_options import Key, WriteOptions
@@ -99,7 +100,7 @@ class Stage:
             if topic is None:
                 raise ValueError("a row has no topic: its column topic is null, and the option topic is not set")
             if not is_topic_name(topic):
-                raise ValueError(f"the topic of a row is {topic!r}, which is not a valid topic name")
+                raise ValueError(f"the topic of a row is {shown(topic)}, which is not a valid topic name")
             yield topic, rows.filter(pc.equal(topics, topic))
 
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

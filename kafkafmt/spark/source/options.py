@@ -19,6 +19,7 @@ from ...constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMI
 from ...log import PartitionDir
 from ...log.reading.record_filter import ANYTHING, Filter
 from ...log.reading.record_selection import OffsetBound, Selection
+from ...text import shown
 from ..option_text import (
     OptionError,
     check_names,
@@ -203,7 +204,9 @@ def parse(given: Mapping[str, str]) -> Options:
             f"{' and '.join(chosen)} cannot be combined; give only one of subscribe, subscribePattern and assign"
         )
     if chosen and not _names_something(chosen[0], options[chosen[0]]):
-        raise OptionError(f"{chosen[0]} is {options[chosen[0]]!r}, which selects no topic; omit it to read all topics")
+        raise OptionError(
+            f"{chosen[0]} is {shown(options[chosen[0]])}, which selects no topic; omit it to read all topics"
+        )
     late = word_of(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
     least, most = _optional(options, "minOffsetsPerTrigger", 1), _optional(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
@@ -291,7 +294,7 @@ def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
         return Bound(name, "offset", default if word.lower() == own else other_value)
     if not word.startswith("{"):
         raise OptionError(
-            f'{name} is {word!r}; it must be {own} or JSON such as {{"orders": {{"0": 23, "1": {default}}}}}'
+            f'{name} is {shown(word)}; it must be {own} or JSON such as {{"orders": {{"0": 23, "1": {default}}}}}'
         )
     return Bound(name, "offset", _per_partition(name, word, EARLIEST))
 
@@ -326,7 +329,7 @@ def _pattern(options: Mapping[str, str]) -> str | None:
         re.compile(pattern or "")
     except re.error as error:
         raise OptionError(
-            f"subscribePattern is {pattern!r}, which is not a valid regular expression: {error}"
+            f"subscribePattern is {shown(pattern)}, which is not a valid regular expression: {error}"
         ) from None
     return pattern
 

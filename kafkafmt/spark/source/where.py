@@ -34,6 +34,7 @@ from ...log.reading.record_filter import (
     Comparison,
     Filter,
 )
+from ...text import shown
 from ...times import EPOCH
 
 EXAMPLE = 'such as [["topic", "=", "orders"], ["offset", ">=", 100]]'
@@ -73,7 +74,7 @@ def where_text(given: Iterable[Any]) -> str:
         A condition is not valid.
     """
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise ValueError(f"where is {given!r}; it must be a list of conditions, such as [('offset', '>=', 100)]")
+        raise ValueError(f"where is {shown(given)}; it must be a list of conditions, such as [('offset', '>=', 100)]")
     plain = _plain(list(given))
     _parsed(plain)
     return json.dumps(plain)
@@ -84,7 +85,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise ValueError(
-                f"where contains {value!r}, which has no time zone; add one, such as .replace(tzinfo=timezone.utc)"
+                f"where contains {shown(value)}, which has no time zone; add one, such as .replace(tzinfo=timezone.utc)"
             )
         return value.isoformat()
     if isinstance(value, set | frozenset):
@@ -98,7 +99,9 @@ def _plain(value: Any) -> Any:
             raise TypeError
         return operator.index(value)  # convert NumPy integers to int
     except TypeError:
-        raise ValueError(f"where contains {value!r}, which is not a string, a whole number or a datetime") from None
+        raise ValueError(
+            f"where contains {shown(value)}, which is not a string, a whole number or a datetime"
+        ) from None
 
 
 def _parsed(given: Any) -> Filter:
@@ -111,17 +114,17 @@ def _parsed(given: Any) -> Filter:
 
 def _condition(given: Any) -> Comparison:
     if not (isinstance(given, list) and len(given) == 3 and isinstance(given[0], str) and isinstance(given[1], str)):
-        raise ValueError(f"where contains {given!r}; a condition is a column, an operator and a value, {EXAMPLE}")
+        raise ValueError(f"where contains {shown(given)}; a condition is a column, an operator and a value, {EXAMPLE}")
     column, sign, value = given[0], " ".join(given[1].split()).lower(), given[2]
     sign = "=" if sign == "==" else sign
     if column not in COLUMNS:
-        raise ValueError(f"where names the column {column!r}; it can name {', '.join(COLUMNS)}")
+        raise ValueError(f"where names the column {shown(column)}; it can name {', '.join(COLUMNS)}")
     if sign not in OPERATORS:
-        raise ValueError(f"where has the operator {given[1]!r}; the operators are {', '.join(OPERATORS)}")
+        raise ValueError(f"where has the operator {shown(given[1])}; the operators are {', '.join(OPERATORS)}")
     several = sign in ("in", "not in")
     if several != isinstance(value, list):
         wanted = "a list of values" if several else "one value"
-        raise ValueError(f"where compares {column} with {value!r}; the operator {sign} needs {wanted}")
+        raise ValueError(f"where compares {column} with {shown(value)}; the operator {sign} needs {wanted}")
     values = tuple(_value(column, item) for item in (value if several else [value]))
     return Comparison(column, sign, values)  # type: ignore[arg-type]
 
@@ -131,9 +134,11 @@ def _value(column: str, value: Any) -> str | int:
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(f"where compares timestamp with {value!r}, which is not a time in ISO 8601") from None
+            raise ValueError(f"where compares timestamp with {shown(value)}, which is not a time in ISO 8601") from None
         if moment.utcoffset() is None:
-            raise ValueError(f"where compares timestamp with {value!r}, which has no time zone; add one, such as Z")
+            raise ValueError(
+                f"where compares timestamp with {shown(value)}, which has no time zone; add one, such as Z"
+            )
         return (moment - EPOCH) // timedelta(microseconds=1)
     if column == TOPIC and isinstance(value, str):
         return value
@@ -141,7 +146,7 @@ def _value(column: str, value: Any) -> str | int:
         kind = {TOPIC: "a text", TIMESTAMP: "milliseconds since 1970 or a time in ISO 8601"}.get(
             column, "a whole number"
         )
-        raise ValueError(f"where compares {column} with {value!r}; the value must be {kind}")
+        raise ValueError(f"where compares {column} with {shown(value)}; the value must be {kind}")
     number = value * 1000 if column == TIMESTAMP else value
     if not -_LIMIT <= number < _LIMIT:
         raise ValueError(f"where compares {column} with {value}, which does not fit into 64 bits")

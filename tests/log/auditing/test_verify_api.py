@@ -172,7 +172,6 @@ def test_wrong_arguments_raise(logs: Path) -> None:
         ((logs,), {"max_batch_bytes": 0}, ValueError),
         ((logs,), {"replicas": "shortest"}, ValueError),
         ((logs,), {"partitions": "0"}, TypeError),
-        ((kafkafmt.open(logs),), {"replicas": "longest"}, ValueError),
         ((logs / "none",), {}, FileNotFoundError),
     ):
         with pytest.raises(error):
