@@ -80,8 +80,7 @@ def test_export_names_no_transaction_if_all_its_records_are_outside_the_range(
     path = log(tmp_path, **LOGS[hidden_by])
     report, out = run_export([path], offsets="8:", isolation="read_committed")
     assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [8, 9]
-    (partition,) = report["partitions"]
-    assert [damage["error"] for damage in partition["quarantined"]["damaged"]] == ["missing_segment"]
+    assert report["ok"]
     assert report["in_doubt"] == {"transactions": 0}
     assert inside("cat", path, "--isolation", "read_committed", "-o", "8:", "--on-error", "skip").returncode == 0
 
