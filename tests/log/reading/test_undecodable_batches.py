@@ -86,7 +86,7 @@ def test_first_inner_offset_of_the_next_wrapper_ends_the_gap(package: object, tm
     wrong_key = struct.pack(">qiI", 2, len(body) + 4, zlib.crc32(body)) + body
     offsets, damaged = read(log_of(tmp_path, message(1, None, b"v", offset=1), wrong_key, wrapper))
     assert offsets == [1, 7, 8, 9]
-    assert spans(damaged) == [(2, 6, "key and value do not fill their message", 1)]
+    assert spans(damaged) == [(2, 6, "key or value runs past the end of its message", 1)]
 
 
 def test_errors_inside_compressed_records_have_a_position(package: object, tmp_path: Path) -> None:
