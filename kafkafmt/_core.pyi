@@ -1547,61 +1547,6 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 def total_length(lengths: LengthArray, count: int) -> int:
     """Return the sum of the first `count` lengths in an int32 array. The length of a null counts as 0."""
 
-def decompress_payloads(
-    buffer: Buffer,
-    positions: IntArray,
-    lengths: LengthArray,
-    codecs: IntArray,
-    count: int,
-    limit: int,
-    stop_at_fault: bool,
-    out: ByteArray | memoryview,
-    sizes: IntArray,
-    faults: npt.NDArray[np.int8],
-) -> tuple[int, int]:
-    """Decompress small payloads, one after another.
-
-    Parameters
-    ----------
-    positions, lengths : int64 array, int32 array
-        Positions and lengths of the payloads. The first `count` payloads are decompressed.
-    codecs : int64 array
-        The codec id of each payload. A payload with the codec 0 is copied. gzip data must begin with
-        GZIP_HEADER; bytes after the first member are ignored. snappy data is a raw block, or consists of xerial
-        streams. A payload with another codec is skipped.
-    limit : int
-        Largest size of a payload, in bytes after decompression.
-    stop_at_fault : bool
-        If True, the function returns after the first payload with a fault.
-    out : array of uint8 or memoryview
-        Receives the concatenated results.
-    sizes : int64 array of at least `count` items
-        Receives the size of each result, in bytes. The size is -1 for a payload with a fault, and for a skipped
-        payload.
-    faults : int8 array of at least `count` items
-        Receives an index of GZIP_FAULTS or SNAPPY_FAULTS for each payload, depending on its codec. The item is 0 for a
-        payload without a fault.
-
-    Returns
-    -------
-    done : int
-        Number of processed payloads. It can be less than `count` in two cases: `stop_at_fault` is True and a payload
-        has a fault, or a result is larger than `limit` or than the rest of `out`.
-    filled : int
-        Total size of the results, in bytes.
-
-    Raises
-    ------
-    ValueError
-        A payload is outside the buffer, or an array is too small.
-
-    Notes
-    -----
-    For snappy data, the function makes the same checks as `check_snappy`. If corrupted gzip data does not fit into
-    the rest of `out`, one core can stop before this payload, and the other core can report its fault. The function
-    runs without the GIL. For large data, the decompressors of libraries are faster.
-    """
-
 def check_snappy(
     buffer: Buffer,
     positions: IntArray,

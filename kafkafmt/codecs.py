@@ -42,14 +42,12 @@ from .constants import (
     CODEC_SNAPPY,
     CODEC_ZSTD,
     DEFAULT_MAX_BATCH_BYTES,
-    FAULT_GZIP_INCOMPLETE,
     FAULT_SNAPPY_ELEMENT,
     FAULT_SNAPPY_LENGTH,
     FAULT_SNAPPY_LIMIT,
     FAULT_SNAPPY_SIZE,
     FAULT_XERIAL_BLOCK,
     FAULT_XERIAL_HEADER,
-    GZIP_FAULTS,
     GZIP_WBITS,
     MAX_VARINT_BYTES,
     SNAPPY_FAULTS,
@@ -76,28 +74,12 @@ except ImportError:
     _raw_snappy = None
 
 GZIP_MAGIC = b"\x1f\x8b"
-_FIRST_BYTES = {
-    CODEC_GZIP: ((0xFFFF, 0x8B1F),),
-    CODEC_LZ4: ((0xFFFF0000, 0x184D0000),),
-    CODEC_ZSTD: ((0xFFFF0000, 0xFD2F0000), (0xFFFF0000, 0x184D0000)),
-}
-"""For each codec, masks of the first four bytes of its data, and the possible masked values. The four bytes are a
-little-endian number. For lz4 and zstd, the values include skippable frames and frames of old versions.
-"""
 GZIP_WINDOW = 128
 """Number of bytes that are passed to zlib in the first call for a gzip member. For the first member
 of the data, all bytes are passed in the first call.
 """
-INCOMPLETE_GZIP = GZIP_FAULTS[FAULT_GZIP_INCOMPLETE]
-"""Error message for a gzip member that is not complete."""
-INCOMPLETE_LZ4 = "lz4 data ends before its end mark"
-"""Error message for an lz4 frame that is not complete."""
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
-
-
-decompress_lz4_frame: Callable[[memoryview], bytes] = lz4.frame.decompress
-"""Function that decompresses one lz4 frame. Unlike `Decompressor`, it does not limit the size of the result."""
 
 
 class Arena:
@@ -135,21 +117,6 @@ class Arena:
         self.filled = end
 
 
-def lacks_header(codec: int, starts: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    """Return a mask that is True for compressed data that does not begin with a header of the codec.
-
-    Such data cannot be decompressed. `starts` contains the first four bytes of the data, as
-    little-endian numbers. Data with an unknown codec has no header. snappy has no fixed header, so
-    the mask is False.
-    """
-    if codec == CODEC_SNAPPY:
-        return np.zeros(len(starts), bool)
-    found = np.ones(len(starts), bool)
-    for mask, magic in _FIRST_BYTES.get(codec, ()):
-        found &= (starts & mask) != magic
-    return found
-
-
 def too_large(codec: int, limit: int) -> TooLargeError:
     """Create the error for data that has more than `limit` bytes after decompression."""
     return TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {limit} bytes")
@@ -158,13 +125,6 @@ def too_large(codec: int, limit: int) -> TooLargeError:
 def snappy_error(fault: int, limit: int) -> KafkaFormatError:
     """Create the error for snappy data. `fault` is an index of SNAPPY_FAULTS. `limit` is the limit of the Decompressor."""
     return too_large(CODEC_SNAPPY, limit) if fault == FAULT_SNAPPY_LIMIT else StructureError(SNAPPY_FAULTS[fault])
-
-
-def decompression_error(codec: int, error: Exception | str) -> StructureError:
-    """Create the error for data that a compression package cannot decompress. `error` is the error of the package."""
-    # lz4's messages begin with the name of a C function. This name depends on the size of the data.
-    message = str(error).rpartition(" failed with code: ")[2] if codec == CODEC_LZ4 else error
-    return StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {message}")
 
 
 class Decompressor:
@@ -246,7 +206,9 @@ class Decompressor:
         except MemoryError:
             failed = TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available")
         except Exception as error:  # Compression packages raise different errors, including plain Exception.
-            failed = decompression_error(codec, error)
+            # lz4's messages begin with the name of a C function. This name depends on the size of the data.
+            message = str(error).rpartition(" failed with code: ")[2] if codec == CODEC_LZ4 else error
+            failed = StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {message}")
         arena.filled = start
         return failed
 
@@ -290,7 +252,7 @@ class Decompressor:
                 if position == len(data):
                     part = member.decompress(b"", self._room(arena.filled - start, 4 * len(data)))
                     if not part:
-                        raise StructureError(INCOMPLETE_GZIP)
+                        raise StructureError("gzip data ends before its end mark")
                     left = 0
                 else:
                     part = member.decompress(
@@ -361,7 +323,7 @@ class Decompressor:
                     self._check(arena.filled - start, CODEC_LZ4)
                 if not done:
                     if not (part or used):
-                        raise StructureError(INCOMPLETE_LZ4)
+                        raise StructureError("lz4 data ends before its end mark")
                     pending = pending[used:]
         finally:
             if not done:  # A reset would not clear the whole state that an incomplete frame leaves in the context.

@@ -179,32 +179,6 @@ FAULTS = (
     FAULT_INNER_OFFSET,
 ) = range(1, len(FAULTS))
 
-# Faults of gzip data. Index 0 means no fault, and index 1 is a message of kafkafmt. The others are messages of zlib.
-# `decompress_payloads` stores indexes of this tuple in the array `faults`.
-GZIP_FAULTS = (
-    "",
-    "gzip data ends before its end mark",
-    "incorrect header check",
-    "invalid block type",
-    "invalid stored block lengths",
-    "too many length or distance symbols",
-    "invalid code lengths set",
-    "invalid bit length repeat",
-    "invalid code -- missing end-of-block",
-    "invalid literal/lengths set",
-    "invalid distances set",
-    "invalid literal/length code",
-    "invalid distance code",
-    "invalid distance too far back",
-    "incorrect data check",
-    "incorrect length check",
-)
-FAULT_GZIP_INCOMPLETE = 1
-FAULT_GZIP_HEADER = 2
-GZIP_HEADER = b"\x1f\x8b\x08\x00"
-"""First bytes of the header of gzip data, if the header has no optional fields."""
-GZIP_HEADER_SIZE = 10
-
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 """First bytes of the header of a stream in the format of xerial's snappy-java."""
 XERIAL_HEADER_SIZE = 16

@@ -14,16 +14,12 @@ from typing import Any
 
 import building as build
 import lz4.frame
-import numpy as np
 import pytest
 import zstandard
 
 from kafkafmt import codecs
 from kafkafmt.codecs import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
-from kafkafmt.records import small_payloads
-from kafkafmt.records.payloads import PayloadReader
-from kafkafmt.types import BATCH_DTYPE
 
 GZIP, SNAPPY, LZ4, ZSTD = build.GZIP, build.SNAPPY, build.LZ4, build.ZSTD
 ALL = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -461,29 +457,3 @@ def test_snappy_is_decompressed_without_cramjam(monkeypatch: pytest.MonkeyPatch)
         unpack(SNAPPY, b"\x05abc")
     with pytest.raises(TooLargeError):
         unpack(SNAPPY, build.xerial(TEXT), 1000)
-
-
-@pytest.mark.parametrize("package", ["zlib", "isal"])
-def test_small_gzip_data_has_the_same_result_as_large_data(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    """If isal is installed, it decompresses large data, and zlib decompresses small data. Their messages differ."""
-    if package == "zlib":
-        monkeypatch.setattr(codecs, "zlib", zlib)
-    rng = random.Random(1)
-    payloads = [b"", gzip.compress(b"a") * 2, gzip.compress(b"a") + b"ignored", gzip.compress(b"a" * 400)]
-    for _ in range(400):
-        mutated = bytearray(gzip.compress(rng.randbytes(rng.randrange(100)) + bytes(rng.randrange(100))))
-        mutated[rng.randrange(len(mutated))] ^= 1 << rng.randrange(8)
-        payloads.append(bytes(mutated[: rng.choice([len(mutated), rng.randrange(len(mutated))])]))
-    table = np.zeros(len(payloads), BATCH_DTYPE)
-    sizes = np.array([len(payload) for payload in payloads])
-    table["payload_size"], table["payload_position"] = sizes, np.cumsum(sizes) - sizes
-    table["attributes"], table["magic"] = GZIP, 2
-    results: list[list[Any]] = []
-    for small in (0, 256):
-        monkeypatch.setattr(small_payloads, "SMALL_GZIP", small)
-        (found,) = PayloadReader(MIB).read(b"".join(payloads), table)
-        errors = {at: (type(error), error.message * (package == "zlib")) for at, error in found.errors}
-        places = zip(found.table["payload_position"].tolist(), found.table["payload_size"].tolist(), strict=True)
-        results.append([errors.get(at, bytes(found.source[p : p + max(n, 0)])) for at, (p, n) in enumerate(places)])
-    assert results[0] == results[1]
-    assert results[0][1:3] == [b"aa", b"a"]

@@ -20,7 +20,6 @@ from .index import IndexMatches, index_batches, read_index_entries
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
-from .payloads import decompress_payloads
 from .prefix_crcs import append_crcs, crc32_of_rest, crc32c_of_rest
 from .producers import ProducerTable
 from .records import decode_plain_batches, decode_records, decode_valid_records
@@ -50,7 +49,6 @@ __all__ = [
     "decode_plain_batches",
     "decode_records",
     "decode_valid_records",
-    "decompress_payloads",
     "describe_damage",
     "end_transactions",
     "expected_after",

@@ -63,11 +63,7 @@ class BatchErrors:
 
     def add(self, position: int, error: KafkaFormatError) -> None:
         """Add the error of the batch at `position` in the buffer."""
-        self.add_equal(np.array([position], np.int64), error)
-
-    def add_equal(self, positions: IntArray, error: KafkaFormatError) -> None:
-        """Add the same error for each of the batches at `positions` in the buffer."""
-        self.add_texts(positions, np.zeros(len(positions), np.int64), [(error.code, error.message)])
+        self.add_all(np.array([position], np.int64), [error])
 
     def add_all(self, positions: IntArray, errors: Iterable[KafkaFormatError]) -> None:
         """Add a different error for each of the batches at `positions` in the buffer."""

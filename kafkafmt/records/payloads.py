@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._backend import core
-from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, MAGIC_V0, MAGIC_V2, MAX_OFFSET, XERIAL_MAGIC
+from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, MAGIC_V0, MAGIC_V2
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
-from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, view_of
+from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, byte_view
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
     from .odd_ends import OddEnd
-    from .small_payloads import SmallPayloads
 
-NO_ROWS = np.empty(0, np.int64)
-_XERIAL_START = XERIAL_MAGIC[:4]
 ARENA_BYTES = 768 * 1024
 """Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
 
@@ -55,8 +51,8 @@ class PayloadReader:
         """Total size of the decompressed batches, in bytes."""
         self.odd_ends: list[OddEnd] = []
         """Batches with an odd end that were read so far."""
-        self._errors: dict[tuple[int, int], KafkaFormatError] = {}
-        """Results of `_error_without_header`, by codec and magic."""
+        self._errors: dict[tuple[type, str], KafkaFormatError] = {}
+        """The errors found so far, by class and message."""
 
     @cached_property
     def _arena(self) -> Arena:
@@ -77,76 +73,27 @@ class PayloadReader:
         # The decompressor is not created before the first compressed batch is read.
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
-    def refused(self, buffer: Buffer, table: BatchTable) -> Iterator[tuple[IntArray, KafkaFormatError]]:
-        """Find payloads that certainly cannot be decompressed.
-
-        These are payloads with an unknown codec, payloads that do not begin with a header of their codec, and
-        small corrupted snappy blocks. Yield the indexes of batches in `table`, and the error that `read` would
-        return for each of them. A hostile writer can create many such payloads. Calling a decompressor for
-        each of them would take ten times as long.
-        """
-        # `codecs` is imported only when necessary, because it imports the compression packages.
-        from ..codecs import lacks_header, snappy_error
-        from .small_payloads import SMALL_SNAPPY, SMALLEST, first_bytes, small_payloads
-
-        codecs, magics = (table["attributes"] & CODEC_MASK).astype(np.int64), table["magic"].view(np.uint8)
-        starts, sizes, data = table["payload_position"], table["payload_size"], np.frombuffer(view_of(buffer), np.uint8)
-        inside = (starts >= 0) & (starts <= len(data) - SMALLEST) & (magics <= MAGIC_V2)
-        rows = np.flatnonzero((codecs != CODEC_NONE) & (sizes >= SMALLEST) & inside)
-        starts_of_data = first_bytes(data, starts[rows])
-        kinds = codecs[rows] << 8 | magics[rows]
-        for kind in np.unique(kinds).tolist():
-            same = kinds == kind
-            found = rows[same][lacks_header(kind >> 8, starts_of_data[same])]
-            if len(found):
-                yield found, self._error_without_header(kind >> 8, kind & 0xFF)
-        rows = small_payloads(CODEC_SNAPPY, codecs, table, SMALL_SNAPPY, len(data))
-        # The blocks of a xerial stream can be valid although other bytes follow them.
-        rows = rows[sizes[rows] >= len(_XERIAL_START)]
-        rows = rows[first_bytes(data, starts[rows]) != int.from_bytes(_XERIAL_START, "little")]
-        faults, limit = np.empty(len(rows), np.int8), self._max_batch_bytes
-        core.check_snappy(buffer, starts[rows], sizes[rows], len(rows), min(limit, MAX_OFFSET), faults)
-        for fault in np.unique(faults[faults > 0]).tolist():
-            yield rows[faults == fault], snappy_error(fault, limit)
-
-    def _error_without_header(self, codec: int, magic: int) -> KafkaFormatError:
-        """Return the error for a payload of at least SMALLEST bytes that does not begin with a header of the codec."""
-        if (codec, magic) not in self._errors:
-            from .small_payloads import SMALLEST
-
-            row = np.zeros(1, BATCH_DTYPE)
-            row["attributes"], row["magic"], row["payload_size"] = codec, magic, SMALLEST
-            ((_, error),) = next(self.read(bytes(SMALLEST), row)).errors
-            self._errors[codec, magic] = error
-        return self._errors[codec, magic]
-
-    def read(
-        self, buffer: Buffer, table: BatchTable, stop_at_errors: bool = False, skip_refused: bool = False
-    ) -> Iterator[Decompressed]:
+    def read(self, buffer: Buffer, table: BatchTable, stop_at_errors: bool = False) -> Iterator[Decompressed]:
         """Decompress the payloads of the batches in `table`, in order. Each item has about ARENA_BYTES of payloads.
 
-        If `stop_at_errors` is True, an item also ends after a payload that cannot be decompressed. If
-        `skip_refused` is True, the items contain no errors for the payloads that `refused` yields. Uncompressed
+        If `stop_at_errors` is True, an item also ends after a payload that cannot be decompressed. Uncompressed
         payloads are copied, because one call of the core decodes only batches in the same buffer. The positions
         in `table` refer to `buffer`.
         """
-        from .small_payloads import SmallPayloads
-
-        arena = self._arena
-        refused = (
-            np.concatenate([NO_ROWS, *(rows for rows, _ in self.refused(buffer, table))]) if skip_refused else None
+        arena, view = self._arena, byte_view(buffer)
+        codecs: IntArray = table["attributes"] & CODEC_MASK
+        starts, sizes = table["payload_position"], table["payload_size"]
+        rows = list(
+            zip(table["magic"].tolist(), codecs.tolist(), starts.tolist(), (starts + sizes).tolist(), strict=True)
         )
-        small = SmallPayloads(buffer, table, self._max_batch_bytes, refused)
-        compressed = (table["attributes"] & CODEC_MASK) != CODEC_NONE
-        magics: list[int] = table["magic"].tolist()
         begin = 0
-        while begin < len(table):
+        while begin < len(rows):
             arena.filled = 0
-            placed, errors = self._fill(table, magics, begin, small, stop_at_errors)
+            placed, errors = self._fill(view, table, rows, begin, stop_at_errors)
             end = begin + len(placed)
             lengths = np.array(placed, np.int64)
             found = np.maximum(lengths, 0)
-            self.decompressed_bytes += int(found[compressed[begin:end]].sum())
+            self.decompressed_bytes += int(found[codecs[begin:end] != CODEC_NONE].sum())
             moved = np.empty(len(placed), BATCH_DTYPE)
             moved.view(np.uint8)[:] = table[begin:end].view(np.uint8)
             moved["payload_position"], moved["payload_size"] = np.cumsum(found) - found, lengths
@@ -154,9 +101,14 @@ class PayloadReader:
             begin = end
 
     def _fill(
-        self, table: BatchTable, magics: list[int], begin: int, small: SmallPayloads, stop_at_errors: bool
+        self,
+        view: memoryview,
+        table: BatchTable,
+        rows: list[tuple[int, int, int, int]],
+        begin: int,
+        stop_at_errors: bool,
     ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
-        """Fill the arena with the payloads from index `begin` on. `magics` contains the magic of each batch.
+        """Fill the arena with the payloads from index `begin` on. `rows` contains the magic, codec, start and end of each.
 
         Return the size of each payload in the arena, or -1 for a payload with an error. Also return
         each error, with the index of its payload in the list of sizes.
@@ -165,25 +117,18 @@ class PayloadReader:
         placed: list[int] = []
         errors: list[tuple[int, KafkaFormatError]] = []
         with self._decompressor.reserved() as decompress:
-            row = begin
-            while row < len(magics) and arena.filled < ARENA_BYTES and not (stop_at_errors and errors):
-                result: int | KafkaFormatError
-                sizes, failed = small.decompress(row, arena, ARENA_BYTES, stop_at_errors=True)
-                if failed:
-                    result = failed[0][1]
-                elif sizes:
-                    result = sizes[-1]
-                else:
-                    result = self._append(decompress, magics[row], small.codecs[row], small.payload(row))
-                placed += sizes[:-1]
-                row = begin + len(placed)
+            for row in range(begin, len(rows)):
+                magic, codec, start, end = rows[row]
+                result = self._append(decompress, magic, codec, view[start:end])
                 if isinstance(result, KafkaFormatError):
-                    result = self._with_odd_end(table[row], small.payload(row), result)
+                    result = self._with_odd_end(table[row], view[start:end], result)
                 if isinstance(result, KafkaFormatError):
-                    errors.append((len(placed), result))
+                    # There can be many errors, so equal ones are the same object.
+                    errors.append((len(placed), self._errors.setdefault((type(result), result.message), result)))
                     result = -1
                 placed.append(result)
-                row += 1
+                if arena.filled >= ARENA_BYTES or (stop_at_errors and errors):
+                    break
         return placed, errors
 
     def _with_odd_end(self, batch: Any, payload: memoryview, error: KafkaFormatError) -> int | KafkaFormatError:

@@ -295,12 +295,6 @@ class RecordReader:
         empty = (table["count"] == 0) & (table["payload_size"] == 0) & (table["last_offset_delta"] >= 0)
         if empty.any():
             table = table.compress(~empty)
-        if isinstance(on_batch_error, BatchErrors):
-            decompressible = np.ones(len(table), bool)
-            for rows, error in self._payloads.refused(buffer, table):
-                on_batch_error.add_equal(table["position"][rows], error)
-                decompressible[rows] = False
-            table = table.compress(decompressible)
         for found in self._payloads.read(buffer, table, stop_at_errors=on_batch_error is None):
             if self._payloads.odd_ends:
                 self.columns.odd_codec_ends = True

@@ -19,7 +19,7 @@ from .payloads import PayloadReader
 
 OnErrors = Callable[[BatchTable, list[tuple[int, KafkaFormatError]]], None]
 """Function that is called with wrapper messages, and with the index and the error of each of them that cannot be
-decompressed. Errors that `PayloadReader.refused` yields are omitted.
+decompressed.
 """
 
 
@@ -57,7 +57,7 @@ class WrapperReader:
         The positions in `table` refer to `buffer`.
         """
         result = InnerMessages(*np.empty((4, len(table)), np.int64))
-        for found in self._payloads.read(buffer, table, skip_refused=True):
+        for found in self._payloads.read(buffer, table):
             rows = slice(found.begin, found.begin + len(found.table))
             if found.errors and on_errors is not None:
                 on_errors(table[rows], found.errors)

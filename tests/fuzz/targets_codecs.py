@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from random import Random
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from kafkafmt import _backend
 from kafkafmt.codecs import Arena, Decompressor
-from kafkafmt.constants import GZIP_HEADER, GZIP_WBITS
 
 from .batches import compressed
 from .case import Case, of_bytes
@@ -75,62 +73,3 @@ def check_snappy(case: Case) -> list[int]:
         result = attempt(Decompressor(max(limit, 1)).decompress, 2, memoryview(payload), Arena(64))
         check(fault == 0 or isinstance(result, Failed) or limit == 0, f"fault {fault} in data of {result} bytes")
     return list(faults.tolist())
-
-
-def payloads_case(chance: Random) -> Case:
-    """Return a few small payloads. The name of each begins with its codec id. Most payloads are mutated."""
-    blobs = {}
-    for i in range(chance.randint(1, 5)):
-        codec = chance.choice((0, 1, 1, 1, 2))
-        data = chance.randbytes(chance.choice((0, 1, 60, 300))) + b"text " * chance.choice((0, 9, 100))
-        packed = gzip_member(chance, data) if codec == 1 else compressed(codec, data) if codec else data
-        blobs[f"{codec}-{i}"] = mutate(chance, packed) if chance.random() < 0.8 else packed
-    params = {"limit": chance.choice((0, 1, 100, 1 << 20)), "room": chance.choice((0, 70, 900, 1 << 20))}
-    return Case(params | {"stop": chance.random() < 0.3}, blobs)
-
-
-def gzip_member(chance: Random, data: bytes) -> bytes:
-    """Compress data with random settings, so that all kinds of blocks occur."""
-    strategies = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)
-    compressor = zlib.compressobj(chance.choice((0, 1, 9)), wbits=GZIP_WBITS, strategy=chance.choice(strategies))
-    half = compressor.compress(data[: len(data) // 2]) + compressor.flush(
-        chance.choice((zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH))
-    )
-    return half + compressor.compress(data[len(data) // 2 :]) + compressor.flush()
-
-
-def gunzip(payload: bytes) -> bytes | None:
-    """Decompress gzip data with zlib. Return None for invalid data, and for a header with optional fields."""
-    try:
-        result = zlib.decompress(payload, GZIP_WBITS)
-    except zlib.error:
-        return None
-    return result if payload.startswith(GZIP_HEADER) else None
-
-
-@target("decompress-payloads", payloads_case, quick=300)
-def decompress_payloads(case: Case) -> list[int]:
-    """Check that small payloads have the results of the libraries."""
-    payloads, limit = list(case.blobs.values()), case.params["limit"]
-    codecs, count = np.array([int(name[0]) for name in case.blobs], np.int64), len(payloads)
-    lengths = np.array([len(payload) for payload in payloads], np.int32)
-    positions = np.cumsum(lengths, dtype=np.int64) - lengths
-    sizes, faults, out = np.zeros(count, np.int64), np.zeros(count, np.int8), np.zeros(case.params["room"], np.uint8)
-    spans = b"".join(payloads), positions, lengths, codecs, count
-    done, filled = _backend.core.decompress_payloads(*spans, limit, case.params["stop"], out, sizes, faults)
-    end = 0
-    for payload, codec, size in zip(payloads, codecs.tolist(), sizes[:done].tolist(), strict=False):
-        result = out[end : end + max(size, 0)].tobytes()
-        if codec == 1:
-            expected = gunzip(payload)
-            check(size == (-1 if expected is None else len(expected)), f"size {size} is not that of zlib")
-            check(result == (expected or b""), "zlib has another result")
-        elif codec == 2 and limit:
-            arena = Arena(64)
-            failed = isinstance(attempt(Decompressor(limit).decompress, 2, memoryview(payload), arena), Failed)
-            check(failed or result == arena.view[: arena.filled], "the snappy library has another result")
-        end += len(result)
-    check(filled == end, f"{filled} bytes were filled, but the results have {end} bytes")
-    if min(limit, len(out)) < 1 << 20:
-        return []  # If corrupted gzip data does not fit, the cores can have different results.
-    return [done, *sizes[:done].tolist(), *faults[:done].tolist()]

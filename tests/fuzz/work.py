@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from kafkafmt import codecs
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.log.format import file_view
-from kafkafmt.records import small_payloads
 
 
 @dataclass
@@ -57,11 +55,6 @@ class _Counting:
             self._work.scanned += max(scan.error.resume - scan.position, 0)
         return scan
 
-    def decompress_payloads(self, buffer: Any, positions: Any, lengths: Any, *arguments: Any) -> Any:
-        done, filled = self._core.decompress_payloads(buffer, positions, lengths, *arguments)
-        self._work.decompressed += int(lengths[:done].sum()) + filled
-        return done, filled
-
     def find_batch(self, buffer: Any, start: int = 0, end: int | None = None, check_crc: bool = True) -> Any:
         found = self._core.find_batch(buffer, start, end, check_crc)
         self._work.walks += 1
@@ -85,7 +78,6 @@ def counted() -> Iterator[Work]:
     ]
     cores = [vars(m)["core"] for m in modules]
     read_into, decompress = file_view.FileView.read_into, codecs.Decompressor._decompress
-    libraries = {name: vars(small_payloads)[name] for name in ("zlib", "decompress_lz4_frame")}
 
     def counted_read(self: Any, view: Any, position: int) -> int:
         got = read_into(self, view, position)
@@ -99,20 +91,8 @@ def counted() -> Iterator[Work]:
         finally:
             work.decompressed += max(arena.filled - before, 0) + view.nbytes
 
-    def counted_zlib(data: memoryview, wbits: int, size: int) -> bytes:
-        result: bytes = libraries["zlib"].decompress(data, wbits, size)
-        work.decompressed += len(result) + data.nbytes
-        return result
-
-    def counted_lz4(data: memoryview) -> bytes:
-        result: bytes = libraries["decompress_lz4_frame"](data)
-        work.decompressed += len(result) + data.nbytes
-        return result
-
     for module, core in zip(modules, cores, strict=True):
         vars(module)["core"] = _Counting(core, work)
-    vars(small_payloads)["zlib"] = SimpleNamespace(decompress=counted_zlib, error=libraries["zlib"].error)
-    vars(small_payloads)["decompress_lz4_frame"] = counted_lz4
     file_view.FileView.read_into = counted_read  # type: ignore[method-assign]
     codecs.Decompressor._decompress = counted_decompress  # type: ignore[method-assign]
     try:
@@ -120,6 +100,5 @@ def counted() -> Iterator[Work]:
     finally:
         file_view.FileView.read_into = read_into  # type: ignore[method-assign]
         codecs.Decompressor._decompress = decompress  # type: ignore[method-assign]
-        vars(small_payloads).update(libraries)
         for module, core in zip(modules, cores, strict=True):
             vars(module)["core"] = core
