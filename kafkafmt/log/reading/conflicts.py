@@ -19,7 +19,6 @@ from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from ...types import IntArray
 from .parts import Parts
 
-FEW_RUNS = 16
 REACH = 2048
 """Number of preceding ranges of batches with which each range is compared. Therefore, at most REACH
 - 1 consecutive ranges can be omitted.
@@ -32,25 +31,15 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
     The largest 64-bit offset is not allowed, because the log end offset must be higher than all
     batch offsets.
     """
-    first, last = parts.runs.first, parts.runs.last
-    if not len(first):
+    # Most segments have a single range. For a few ranges, lists are faster than NumPy.
+    first, last = parts.runs.first.tolist(), parts.runs.last.tolist()
+    if not first:
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
-    if int(first[0]) < lower or not _increase(first, last):
+    if first[0] < lower or not all(map(le, first, last)) or not all(map(lt, last, first[1:])):
         return False
     # If the last offset is too far above `lower`, return False, because `_adrift` must check the gaps between batches.
-    near = int(last[-1]) - (lower or int(first[0])) <= MAX_RELATIVE_OFFSET
-    return near and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
-
-
-def _increase(first: IntArray, last: IntArray) -> bool:
-    """Return whether each offset range from `first[i]` to `last[i]` is valid and above the previous range.
-
-    For a few ranges, lists are faster than NumPy.
-    """
-    if len(first) > FEW_RUNS:
-        return bool((first <= last).all() and (first[1:] > last[:-1]).all())
-    firsts, lasts = first.tolist(), last.tolist()
-    return all(map(le, firsts, lasts)) and all(map(lt, lasts, firsts[1:]))
+    near: bool = last[-1] - (lower or first[0]) <= MAX_RELATIVE_OFFSET
+    return near and last[-1] < (MAX_OFFSET if upper is None else upper)
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:

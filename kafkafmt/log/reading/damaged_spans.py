@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from operator import attrgetter, lt
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +18,6 @@ from .parts import OFFSET_PROBLEM, PROBLEM_CODES, UNKNOWN_COUNT, BadColumns, Par
 from .rows import Joined, Rows, field_setters, objects_of
 
 _DAMAGE_SETTERS = field_setters(Damage)
-FEW_SPANS = 16
-"""Largest number of damaged byte ranges for which Python lists are faster than NumPy."""
 
 
 @dataclass
@@ -90,12 +88,6 @@ class DamageColumns:
         """Mask that is True for each damaged byte range without missing offsets."""
         empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
         return empty
-
-    def any_empty(self) -> bool:
-        """Return whether any damaged byte range has no missing offsets."""
-        if len(self.first) <= FEW_SPANS and not any(map(lt, self.last.tolist(), self.first.tolist())):
-            return False  # for a few byte ranges, lists are faster than NumPy
-        return bool(self.empty.any())
 
     def at(self, rows: slice | IntArray) -> DamageColumns:
         """Return a `DamageColumns` object with only the given rows."""

@@ -14,8 +14,6 @@ from .models import Damage
 from .parts import Extents, Run, RunColumns
 from .plan import SegmentPlan
 
-FEW_ROWS = 16
-
 
 class Events:
     """Valid and damaged byte ranges of a segment that overlap the offsets [start, end), in offset order."""
@@ -67,10 +65,8 @@ def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray
 
     Return None if all offset ranges overlap [start, end) and are already in offset order.
     """
-    if len(first) <= FEW_ROWS:  # for a few rows, lists are faster than NumPy
-        offsets = first.tolist()
-        if offsets == sorted(offsets) and (not offsets or start <= offsets[0] <= offsets[-1] < end):
-            return None
+    if not len(first):  # usually, nothing is damaged
+        return None
     keep = np.full(len(first), start <= MAX_OFFSET)
     if start <= MAX_OFFSET:
         keep &= np.maximum(first, last) >= start

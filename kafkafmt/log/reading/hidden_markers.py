@@ -25,17 +25,9 @@ def is_harmless(damaged: Sequence[Damage]) -> bool:
     """Return whether each damaged byte range is exactly one batch that is larger than a marker, and not misplaced.
 
     Such a batch contains no marker, and has not overwritten one.
-
-    For a few byte ranges, lists are faster than NumPy.
     """
     spans = DamageColumns.of(damaged)
-    if len(spans.length) == 1:
-        return spans.whole.item() and not spans.misplaced.item() and spans.length.item() > MARKER_SIZE
-    return (
-        all(spans.whole.tolist())
-        and not any(spans.misplaced.tolist())
-        and min(spans.length.tolist(), default=NO_END) > MARKER_SIZE
-    )
+    return not len(spans.length) or bool((spans.whole & ~spans.misplaced & (spans.length > MARKER_SIZE)).all())
 
 
 def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDArray[np.bool_]:

@@ -24,8 +24,6 @@ from .plan import SegmentPlan
 from .segment_walker import Walker
 
 SMALL_EXTENT = 1 << 16
-FEW_EXTENTS = 4
-"""If there are at most this many ranges of valid batches, each range is read separately, unless the segment is small."""
 
 
 @dataclass
@@ -198,12 +196,11 @@ class GroupReader:
         """Read the range of batches with index `k`, and the next ranges if they are not too far away in the file.
 
         The result ends before a range that is too large, or whose bytes have changed since they
-        were checked. If this is range `k` itself, return None. None is also returned if there are so few
-        ranges that reading them separately is faster.
+        were checked. If this is range `k` itself, return None.
         """
         if k == 0 and not self._ends_at_damage and (part := self._read_small_segment()):
             return part
-        return self._read_near(k) if len(self._extents) > FEW_EXTENTS else None
+        return self._read_near(k)
 
     def _read_small_segment(self) -> Part | None:
         """Read all ranges of a small segment, together with the bytes between them."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 
 from ..._backend import core
-from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...types import BATCH_DTYPE, BatchTable, IntArray
 from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, problem_message
 from .segment_stats import Stats
@@ -255,8 +253,6 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
     `firsts` contains the first offset of each batch. `start` is the file position of the buffer
     that contains the batches.
     """
-    if len(rows) == 1:
-        return [_run_of_one(rows[0], int(firsts[0]), start)]
     runs, _, _ = columns_of(rows, firsts, cut_gaps)
     runs.position += start
     runs.end += start
@@ -295,11 +291,3 @@ def columns_of(
     n = core.combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, found, before)
     _, position, end, first, last, batches, records, dense, at = found[:, :n].copy()
     return RunColumns(position, end, first, last, batches, records, dense != 0), at, before
-
-
-def _run_of_one(row: Any, first: int, start: int) -> Run:
-    """Return a `Run` that consists of a single batch. This is much faster than `columns_of`."""
-    (position, base, _, _, _, _, _, size, _, _, delta, _, count, attributes, _, magic) = row.item()
-    last = min(base + max(delta, 0), MAX_OFFSET)
-    records = None if count < 0 and magic < MAGIC_V2 else 0 if attributes & CONTROL_BIT else max(count, 0)
-    return Run(start + position, start + position + size, first, last, 1, records, count == last - first + 1)

@@ -276,7 +276,7 @@ def _damage_in_order(segment: SegmentFile, walker: Walker, parts: Parts, n_bads:
     """Return the damage of a segment whose batches are in offset order."""
     bounds = OffsetBounds(parts, None, None, lower, segment.next_base)
     damaged = damaged_spans(segment.name, parts, n_bads, bounds)
-    if not damaged.columns.any_empty():
+    if not damaged.columns.empty.any():
         return damaged
     if not parts.runs.dense.all():
         parts = walker.walk(cut_gaps=True)
