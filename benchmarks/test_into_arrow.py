@@ -40,7 +40,6 @@ RATIOS = (
     ("Arrow from memory, with pauses", "columns", None),
     ("copies alone", "columns", None),
     ("Arrow from files", "Arrow from memory", 1.3),
-    ("Arrow from mapped files", "Arrow from memory", 1.3),
     ("columns from files", "columns", None),
     ("read() of the files", "columns", None),
 )
@@ -83,7 +82,6 @@ def test_into_arrow(benchmark: Any, partition: Partition) -> None:
     folder = partition.log.directory.path
     paths = sorted(folder.glob("*.log"))
     segments = [path.read_bytes() for path in paths]
-    mapped = kafkafmt.open(folder, mapped=True)["t", 0]
     buffer = aligned_buffer(4 << 20)
 
     def columns() -> tuple[int, float]:
@@ -128,7 +126,6 @@ def test_into_arrow(benchmark: Any, partition: Partition) -> None:
         "Arrow from memory": lambda: consumed(from_memory(), 0),
         "Arrow from memory, with pauses": lambda: consumed(from_memory(), PAUSE),
         "Arrow from files": lambda: consumed(partition.to_batches(FOUR), 0),
-        "Arrow from mapped files": lambda: consumed(mapped.to_batches(FOUR), 0),
         "copies alone": copies_alone,
         "columns from files": columns_from_files,
         "read() of the files": read_only,

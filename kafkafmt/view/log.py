@@ -54,14 +54,13 @@ class Log(OpenedLog):
         paths: Iterable[AnyPath],
         replicas: str | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        mapped: bool = False,
     ) -> None:
         self._paths = [os.fspath(path) for path in paths]
         self._replicas = replicas
         self._max_batch_bytes = max_batch_bytes
         self.discovery = found = discover(self._paths, replicas)
         self.messages: list[str] = found.messages
-        self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
+        self._partitions = [Partition(d, max_batch_bytes, self.messages.append) for d in found.partitions]
 
     @property
     def paths(self) -> list[str]:

@@ -14,7 +14,6 @@ def open(
     *paths: Source | Sequence[Source],
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    mapped: bool = False,
 ) -> Log:
     """Open Kafka log directories, partition directories or `.log` files for reading.
 
@@ -31,11 +30,6 @@ def open(
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
         damage, with the error "too_large". The argument also limits the number of headers of one
         record to 131,072 or ``max_batch_bytes // 128``, whichever is higher.
-    mapped : bool, default False
-        Memory-map the files instead of reading them. Use this option only for directories to which
-        no broker writes. If a mapped file is truncated while it is read, the operating system kills
-        the process (SIGBUS), and Python cannot prevent this. If a file was truncated before it was
-        mapped, damage is reported.
 
     Returns
     -------
@@ -65,4 +59,4 @@ def open(
         replicas = one[1]
     if not given:
         raise TypeError("at least one path is needed")
-    return Log(given, replicas, arguments.integer("max_batch_bytes", max_batch_bytes, 1), mapped)
+    return Log(given, replicas, arguments.integer("max_batch_bytes", max_batch_bytes, 1))

@@ -39,10 +39,9 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         self,
         directory: PartitionDir,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        mapped: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        super().__init__(PartitionLog(directory, ReadLimits(max_batch_bytes, mapped=mapped), tell=tell))
+        super().__init__(PartitionLog(directory, ReadLimits(max_batch_bytes), tell=tell))
         self._collected = CollectedDamage([])
         self._on_message = tell
 

@@ -31,7 +31,6 @@ from kafkafmt.log.reading.damaged_spans import DamagedSpans
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_max_timestamp
 from kafkafmt.log.reading.partition_dir import PartitionDir
-from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.segment_walker import Walker
 from kafkafmt.log.writing import recovery
 from kafkafmt.log.writing.atomic_append import all_or_nothing
@@ -384,17 +383,14 @@ READ_BY_LOOKUP = 8 << 20
 """Number of bytes that a lookup reads at most, before it plans the segment."""
 
 
-@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("fill", FILLS)
-def test_planning_reads_a_filled_segment_at_most_three_times(
-    write: Callable[..., Path], fill: str, mapped: bool
-) -> None:
+def test_planning_reads_a_filled_segment_at_most_three_times(write: Callable[..., Path], fill: str) -> None:
     """A search for batches reads each byte. So does the CRC of the first bytes, if they can be a header."""
 
     def work(n: int) -> int:
         data = FILLS[fill](n << 20)
         folder = write([(0, data)])
-        log = PartitionLog(discover([folder]).partitions[0], ReadLimits(mapped=mapped))
+        log = PartitionLog(discover([folder]).partitions[0])
         with counted() as done:
             find_max_timestamp(log)
         assert done.read <= 3 * len(data) + READ_BY_LOOKUP

@@ -65,27 +65,21 @@ def log_of(folder: Path, data: bytes, *more: bytes) -> kafkafmt.Partition:
     return kafkafmt.open(folder)["t", 0]
 
 
-@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_impossible_length_at_the_end_of_a_log_is_damage(
-    package: ModuleType, tmp_path: Path, length: int, mapped: bool
-) -> None:
+def test_impossible_length_at_the_end_of_a_log_is_damage(package: ModuleType, tmp_path: Path, length: int) -> None:
     tail = struct.pack(">qi", 3, length) + b"\xff\xff"
     log_of(tmp_path, GOOD[2] + tail)
-    partition = kafkafmt.open(tmp_path, mapped=mapped)["t", 0]
+    partition = kafkafmt.open(tmp_path)["t", 0]
     assert [r.offset for r in partition.records(on_error="skip")] == [0]
     assert [(d.position, d.length, d.code) for d in partition.damaged] == [(len(GOOD[2]), 14, "corrupt_structure")]
     with pytest.raises(kafkafmt.DamagedLogError):
         list(partition)
 
 
-@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("zeros", [*range(1, 18), 4096])
-def test_zeros_at_the_end_of_a_log_are_an_incomplete_tail(
-    package: ModuleType, tmp_path: Path, zeros: int, mapped: bool
-) -> None:
+def test_zeros_at_the_end_of_a_log_are_an_incomplete_tail(package: ModuleType, tmp_path: Path, zeros: int) -> None:
     log_of(tmp_path, GOOD[2] + bytes(zeros))
-    partition = kafkafmt.open(tmp_path, mapped=mapped)["t", 0]
+    partition = kafkafmt.open(tmp_path)["t", 0]
     assert [r.offset for r in partition] == [0]
     report = verify_partition(partition.log)
     assert (report["damaged"], [f["error"] for f in report["findings"]]) == ([], ["unfinished_tail"])

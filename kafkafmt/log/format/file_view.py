@@ -1,14 +1,13 @@
 """Read bytes of files that are given by a path or a URL.
 
 remote.py and stores.py read files that have a URL. Local files are read with `preadv` into reused
-buffers. By default, no file is memory-mapped: a broker can truncate a file at any time, and reading
-a truncated mapping kills the process. A deleted file stays readable while it is open. If a file is
-truncated, reads return fewer bytes, and callers treat this as the end of the file.
+buffers. No file is memory-mapped: a broker can truncate a file at any time, and reading a truncated
+mapping kills the process. A deleted file stays readable while it is open. If a file is truncated,
+reads return fewer bytes, and callers treat this as the end of the file.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -22,7 +21,7 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...errors import StructureError
-from ...paths import Location, UrlError, UrlPath
+from ...paths import Location, UrlPath
 from ...types import BatchTable, ByteArray
 from . import remote
 from .files import file_size, stamp
@@ -103,10 +102,6 @@ class FileView:
     ----------
     path : str, os.PathLike or UrlPath
         Path of a regular file, or URL of a file.
-    mapped : bool, default False
-        Also map the file into memory, as `data`. If the file is truncated later, or if the disk
-        cannot read a part of it, an access to `data` ends the process (SIGBUS). A URL cannot be
-        mapped, and raises ValueError. A compressed segment is not mapped.
     whole : bool, default False
         Read a compressed segment without decompressing it. By default, the decompressed content is
         read.
@@ -121,10 +116,7 @@ class FileView:
     size : int
         Length of the file in bytes when it was opened.
     bytes_read, reads : int
-        Number of bytes that have been read, and number of read calls. Accesses to `data` are not
-        counted.
-    data : numpy.ndarray of uint8, or None
-        The content of the file, if it is memory-mapped. None if the file is not mapped or is empty.
+        Number of bytes that have been read, and number of read calls.
     least_read : int
         Smallest number of bytes that one request fetches. 0 for a local file.
     """
@@ -134,7 +126,6 @@ class FileView:
     def __init__(
         self,
         path: str | os.PathLike[str] | UrlPath,
-        mapped: bool = False,
         whole: bool = False,
         fill_unreadable: bool = False,
     ) -> None:
@@ -142,7 +133,6 @@ class FileView:
         self.reads: int = 0
         self.seconds: float = 0.0
         """Total duration of all calls of `read_into`, in seconds."""
-        self.data: npt.NDArray[np.uint8] | None = None
         self.status: os.stat_result | None = None
         """Status of the file when it was opened. None for a URL and for a compressed segment."""
         self._fd = -1
@@ -157,8 +147,6 @@ class FileView:
             self.size: int = os.fstat(self._fd).st_size
             return
         if isinstance(path, UrlPath):
-            if mapped:
-                raise UrlError(f"{path}: only local files can be memory-mapped; pass mapped=False")
             self._remote = remote.open_file(path)
             self.size = self._remote.size
             self.least_read = remote.LEAST_BYTES
@@ -166,8 +154,6 @@ class FileView:
             return
         self._fd, self.status = open_regular(path)
         self.size = self.status.st_size
-        if mapped and self.size:
-            self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
 
     @cached_property
     def path(self) -> Location:
@@ -341,7 +327,7 @@ class FileView:
         return self._fd
 
     def close(self) -> None:
-        """Close the file. The memory-mapped content in `data` stays readable. A second call has no effect."""
+        """Close the file. A second call has no effect."""
         if self._remote is not None:
             self._remote.close()
         if self._fd >= 0:

@@ -53,8 +53,7 @@ class Follower:
         The records to deliver. By default, all data records from the log start offset on.
         `Selection.end` has no effect.
     limits : ReadLimits, optional
-        Limits for reading segments. `mapped` has no effect: a broker writes to the segments, so
-        they are never memory-mapped.
+        Limits for reading segments.
     tell : callable, optional
         Called with messages for the user.
 
@@ -80,7 +79,7 @@ class Follower:
         self.gone: bool = False
         self._paths = paths
         self._selection = selection
-        self._limits = replace(limits, mapped=False)
+        self._limits = limits
         self._tell = tell
         self._stamp: Stamp = ()
         self.log: PartitionLog = PartitionLog(directory, self._limits, tell=tell)

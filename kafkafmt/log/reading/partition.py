@@ -240,7 +240,7 @@ class PartitionLog(PlannedLog):
         """
         stretch = self._stretches.get(segment.name)
         try:
-            view = FileView(segment.place, self.mapped, fill_unreadable=True)
+            view = FileView(segment.place, fill_unreadable=True)
         except FileNotFoundError:
             self.skip_missing(segment)
             return None
@@ -331,7 +331,7 @@ class PartitionLog(PlannedLog):
                 extent = extents[k]
                 if view is None:
                     try:
-                        view = FileView(plan.segment.place, self.mapped, fill_unreadable=True)
+                        view = FileView(plan.segment.place, fill_unreadable=True)
                     except FileNotFoundError:
                         self.skip_missing(plan.segment, "while")
                         self._damage_of(damaged, before[0], len(damaged), on_damage)

@@ -139,7 +139,7 @@ def plan_segment(
     scratch : Scratch, optional
         Memory that no other function uses at the same time. By default, memory is allocated.
     """
-    with FileView(segment.place, limits.mapped, fill_unreadable=True) as view:
+    with FileView(segment.place, fill_unreadable=True) as view:
         return plan_view(segment, view, limits, see, scratch)
 
 

@@ -134,11 +134,6 @@ class PlannedLog:
         return self.limits.max_batch_bytes
 
     @property
-    def mapped(self) -> bool:
-        """Whether segments are memory-mapped."""
-        return self.limits.mapped
-
-    @property
     def segments(self) -> list[SegmentFile]:
         """The segments, in the order of their base offsets."""
         return self.directory.segments
@@ -160,9 +155,9 @@ class PlannedLog:
         return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset or 0) - 1, 0)
 
     @contextmanager
-    def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
+    def view(self, segment: SegmentFile) -> Iterator[FileView]:
         """Open the file of a segment for a `with` block. At the end of the block, update `bytes_read` and `reads`."""
-        with FileView(segment.place, mapped, fill_unreadable=True) as view:
+        with FileView(segment.place, fill_unreadable=True) as view:
             try:
                 yield view
             finally:
@@ -182,7 +177,7 @@ class PlannedLog:
         if plan is None:
             try:
                 place = segment.place
-                with FileView(place, self.mapped, fill_unreadable=True) as view:
+                with FileView(place, fill_unreadable=True) as view:
                     self.stamps[name] = files.stamp(place, view.status)
                     plan = plan_view(segment, view, self.limits, see, scratch)
                 if plan.damaged and not _ends_with_valid_batch(plan):
@@ -295,7 +290,7 @@ class PlannedLog:
             return False
         if plan.wrappers_lack_offsets is not None:
             return plan.wrappers_lack_offsets
-        with FileView(segment.place, self.mapped, fill_unreadable=True) as view:
+        with FileView(segment.place, fill_unreadable=True) as view:
             walker = Walker(view, segment.base_offset or 0, self.max_batch_bytes)
             return has_gap(walker, plan, Extents(unsure))
 
@@ -393,7 +388,7 @@ class PlannedLog:
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):
             return None
         try:
-            with self.view(segment, self.mapped) as view:
+            with self.view(segment) as view:
                 compacted = self.directory.cleaned
                 walker = Walker(view, base, self.max_batch_bytes, self.limits.run_bytes, FIRST_READ)
                 position = position_before(segment, view, start, exactly=compacted)

@@ -20,14 +20,10 @@ class ReadLimits:
     run_bytes : int, optional
         Ranges of adjacent valid batches are divided at about this size, in bytes. By default, they
         are not divided.
-    mapped : bool, default False
-        Memory-map the files instead of reading them. If a broker truncates such a file, the process
-        is killed (SIGBUS).
     """
 
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     run_bytes: int = sys.maxsize
-    mapped: bool = False
 
 
 DEFAULT_LIMITS = ReadLimits()

@@ -114,8 +114,7 @@ class TableReader:
         self.first_read = first_read
         if scratch is not None:
             # A file can have become smaller after it was planned, so the buffer must be large enough for a header.
-            size = 0 if view.data is not None else max(view.size, SMALLEST_BUFFER)
-            self._buffer, self._table = scratch.buffer(size), scratch.table
+            self._buffer, self._table = scratch.buffer(max(view.size, SMALLEST_BUFFER)), scratch.table
         self._buffer_at = self._buffered = 0
         """File position of the first byte in the buffer, and number of bytes of the file in the buffer."""
         self._before_read: Callable[[], None] = lambda: None
@@ -138,7 +137,7 @@ class TableReader:
 
     @cached_property
     def _buffer(self) -> ByteArray:
-        return aligned_buffer(0 if self.view.data is not None else min(BUFFER_BYTES, max(self._content, 1)))
+        return aligned_buffer(min(BUFFER_BYTES, max(self._content, 1)))
 
     @cached_property
     def _table(self) -> BatchTable:
@@ -157,9 +156,6 @@ class TableReader:
         batch is damaged, the last tuple contains the error, and its array may be empty. The
         `position` of the error is a file position.
         """
-        if self.view.data is not None:
-            yield from self._mapped_tables(self.view.data, position, end)
-            return
         step = self.first_read
         # Request bytes in advance only if the first read is large. A caller that begins with small reads may stop soon.
         if step >= len(self._buffer):
@@ -221,28 +217,6 @@ class TableReader:
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
         return self.view.read(position, BATCH_HEADER_SIZE)
-
-    def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
-        """Yield the same tuples as the method `tables`, for a memory-mapped file whose content is `data`."""
-        self._buffer, self._buffered = data, len(data)
-        step, planned_end, end = self.first_read, end, min(end, len(data))
-        while position < end:
-            window = min(step, end - position)
-            scan = core.scan_batches(data, self._table, position, position + window)
-            step *= GROWTH
-            error = scan.error
-            if error is None and scan.count == 0 and window < end - position:
-                error = self._too_long(position, end, bytes(data[position : min(position + BATCH_HEADER_SIZE, end)]))
-                if error is None:
-                    continue
-            if error is None and scan.count == 0:
-                error = self._cut_off(position, end, bytes(data[position : min(position + BATCH_HEADER_SIZE, end)]))
-            yield 0, data, self._table[: scan.count], error
-            if error is not None:
-                return
-            position = scan.position
-        if end < planned_end:  # the file was truncated after the caller had determined `end`
-            yield 0, data, self._table[:0], TruncatedError("the file was truncated while it was read", position)
 
     def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
         """Return the size of a batch that is only partly in the buffer. If the batch is invalid, return the error.

@@ -189,7 +189,7 @@ class Walker(TableReader):
 
     def _read_small(self) -> bool:
         """If the segment is small, read it completely into the buffer. Return whether it was read."""
-        if self.size > SMALL_SEGMENT or self.view.data is not None:
+        if self.size > SMALL_SEGMENT:
             return False
         if self._buffered < self.size:
             self.view.expect(0, self.size)

@@ -133,7 +133,7 @@ class SinglePass:
         self._last_possible = whole_segment(segment, 0).end.upto
         self._max_batch_bytes = max_batch_bytes
         self.compacted: bool = compacted
-        self._headers_only = headers_only and view.data is None and view.fileno() >= 0
+        self._headers_only = headers_only and view.fileno() >= 0
         self._walker = Walker(view, segment.base_offset or 0, max_batch_bytes)
         self._buffer: ByteArray = np.empty(0, np.uint8)
         self._table: BatchTable = np.empty(0, BATCH_DTYPE)
@@ -155,8 +155,7 @@ class SinglePass:
             return
         self.divided = any(r.start.indexed or r.end.indexed for r in ranges)
         largest = max(r.size for r in ranges)
-        if self._view.data is None:
-            self._buffer = aligned_buffer(min(largest, PIECE_BYTES) if self._headers_only else largest)
+        self._buffer = aligned_buffer(min(largest, PIECE_BYTES) if self._headers_only else largest)
         self._table = np.empty(min(largest, MAX_RANGE_BYTES) // SMALLEST_BATCH + 1, BATCH_DTYPE)
         self._view.expect(ranges[0].start.position, ranges[-1].end.position)
         expected = base
@@ -264,17 +263,12 @@ class SinglePass:
                 return 0, self._buffer[:0], self._table[:count]
             if len(self._buffer) < size:  # a batch may be larger than the buffer
                 self._buffer = aligned_buffer(size)
-        if self._view.data is not None:
-            buffer, at = self._view.data, 0
-            if len(buffer) < end:
-                return None
-        else:
-            buffer, at = self._buffer[:size], begin
-            if self._view.read_into(buffer, begin) < size:
-                return None
-        scan = core.scan_batches(buffer, self._table, begin - at, end - at)
-        whole = scan.error is None and scan.position == end - at and scan.count
-        return (at, buffer, self._table[: scan.count]) if whole else None
+        buffer = self._buffer[:size]
+        if self._view.read_into(buffer, begin) < size:
+            return None
+        scan = core.scan_batches(buffer, self._table, 0, size)
+        whole = scan.error is None and scan.position == size and scan.count
+        return (begin, buffer, self._table[: scan.count]) if whole else None
 
     def _following(self, found: Range, last: int, dense: bool) -> int | None:
         """Return the lowest offset that the batches after a byte range can have.

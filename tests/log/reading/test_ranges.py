@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from building import batch, record
-from golden_cases import CASES, LEGACY, Case
+from golden_cases import CASES, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from selecting import interval
@@ -25,7 +25,6 @@ from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading.damage_callbacks import OnDamage
 from kafkafmt.log.reading.lookups import find_batch_start, find_offset, find_timestamp
 from kafkafmt.log.reading.offset_interval import OffsetInterval
-from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.types import last_offsets
 
 N = 2000
@@ -123,15 +122,6 @@ def test_end_offset_for_epoch_is_the_start_of_the_next_epoch() -> None:
         (8, 120),
         None,
     ]
-
-
-@pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
-def test_mapped_files_are_read_with_the_same_result(case: Case) -> None:
-    for directory in discover(case.roots).partitions:
-        read, mapped = (PartitionLog(directory, ReadLimits(mapped=m)) for m in (False, True))
-        assert list(read.records(on_damage=lambda _: None)) == list(mapped.records(on_damage=lambda _: None))
-        for segment in directory.segments:
-            assert read.plan(segment) == mapped.plan(segment)
 
 
 @pytest.mark.parametrize("find", [find_offset, find_timestamp])

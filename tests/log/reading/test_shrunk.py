@@ -1,4 +1,4 @@
-"""Test that the truncation of a file between planning and reading is reported, with and without memory mapping."""
+"""Test that the truncation of a file between planning and reading is reported."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from building import batch, record
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading.offset_interval import OffsetInterval
-from kafkafmt.log.reading.read_limits import ReadLimits
 
 BATCHES = [batch([record(0, value=b"x" * 300)], base_offset=i) for i in range(100)]
 
 
-@pytest.fixture(params=[True, False], ids=["mapped", "read"])
-def planned(tmp_path: Path, request: pytest.FixtureRequest) -> PartitionLog:
+@pytest.fixture
+def planned(tmp_path: Path) -> PartitionLog:
     """Return a log with one segment, which has been planned."""
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(BATCHES))
-    log = PartitionLog(discover([tmp_path]).partitions[0], ReadLimits(mapped=request.param))
+    log = PartitionLog(discover([tmp_path]).partitions[0])
     assert log.next_offset == 100
     return log
 
@@ -41,11 +40,3 @@ def test_shrunk_file_is_reported_as_damage(planned: PartitionLog, left: int, sta
     assert offsets == list(range(start, left // len(BATCHES[0])))
     assert [d.code for d in damaged] == ["truncated"]
     assert damaged[0].last_offset == 99
-
-
-@pytest.mark.parametrize("left", [0, 17, 5000])
-def test_shrunk_mapped_file_is_planned_again_by_a_new_log(planned: PartitionLog, left: int) -> None:
-    path = planned.segments[0].path
-    os.truncate(path, left)
-    log = kafkafmt.open(path.parent, mapped=True)["t", 0]
-    assert [r.offset for r in log.records(on_error="skip")] == list(range(left // len(BATCHES[0])))
