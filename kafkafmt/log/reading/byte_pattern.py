@@ -1,64 +1,28 @@
 """Search the keys or values of many records for matches of a regular expression.
 
 All keys or values are in one buffer, and are given by their positions and lengths. Regular
-expressions are encoded as UTF-8 and match bytes. Four fast paths avoid a separate search in each
-key or value:
-
-- A pattern without special characters is found by a fast search for its bytes.
-- If every match must contain one of a few literals, a fast search for bytes first finds the keys or
-  values that contain such a literal.
-- If every match must contain a rare kind of text, such as twelve digits, only keys or values that
-  contain such text are searched (required_bytes.py).
-- If matches have a limited length and do not depend on the bytes around them, the whole buffer is
-  searched at once. Then only keys or values in which a match starts are searched separately.
+expressions are encoded as UTF-8 and match bytes. A pattern without special characters is found by a
+fast search for its bytes, and so are alternatives without special characters. If every match must
+contain one of a few literals, the fast search first finds the keys or values that contain them, and
+only these are searched for the pattern.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from bisect import bisect_right
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..._backend import core
 from ...text import shown
 from ...types import Buffer, IntArray, LengthArray, byte_view, distinct
-from .required_bytes import find_sequence, required_sets
 
-FEW = 8
-"""If fewer than 1 in FEW values contain a required literal, each of these values is searched separately."""
 MOST_LITERALS = 16
-"""Maximum number of required literals that are searched first. With more literals, searching only
-for the regular expression is faster.
-"""
-_QUANTIFIER = re.compile(r"[*+?]|\{(?=[\d,])\d*,?\d*\}")
-_LIMITED = re.compile(r"\?|\{\d*,?\d{1,2}\}")
+"""Maximum number of literals that are searched first. Each of them takes one search."""
 _CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
-_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))")
-_KNOWN_FLAGS = re.DOTALL | re.IGNORECASE
-_SPECIAL = set("\\.^$*+?{}[]|()")
-
-
-@dataclass
-class _Facts:
-    """Properties of a regular expression that determine which fast path can be used.
-
-    Attributes
-    ----------
-    literals : tuple of bytes
-        Every match contains at least one of these byte strings. Empty if no such byte strings are
-        known.
-    exact : bool
-        True if the expression matches the byte strings in `literals`, and no others.
-    local : bool
-        True if matches have a limited length, and do not depend on the bytes before and after them.
-    """
-
-    literals: tuple[bytes, ...] = ()
-    exact: bool = False
-    local: bool = False
+_TOKEN = re.compile(rf"{_CLASS.pattern}|\\.|\{{[\d,]*\}}|.", re.DOTALL)
+_SPECIAL = frozenset("\\.^$*+?{}[]|()")
 
 
 class BytePattern:
@@ -79,20 +43,16 @@ class BytePattern:
     """
 
     def __init__(self, pattern: str | bytes | re.Pattern[bytes]) -> None:
-        flags = 0
         if isinstance(pattern, re.Pattern):
             if not isinstance(pattern.pattern, bytes):
                 raise TypeError(f"a compiled pattern must be a pattern of bytes, not {shown(pattern)}")
             self.pattern: re.Pattern[bytes] = pattern
-            source, flags = pattern.pattern, pattern.flags
         elif isinstance(pattern, str | bytes):
-            source = _encoded(pattern) if isinstance(pattern, str) else pattern
-            self.pattern = _compiled(source, pattern)
+            self.pattern = _compiled(_encoded(pattern) if isinstance(pattern, str) else pattern, pattern)
         else:
             raise TypeError(f"a pattern must be str, bytes or a compiled pattern of bytes, not {shown(pattern)}")
-        self._facts = _facts_of(source, flags)
-        self._required = () if self._facts.exact else required_sets(self.pattern)
-        self._matches_empty = self._facts.local and self.pattern.search(b"") is not None
+        self._literals = _literals_of(self.pattern)
+        self._is_literal = b"|".join(self._literals) == self.pattern.pattern
 
     def __eq__(self, other: object) -> bool:
         return self.pattern == other.pattern if isinstance(other, BytePattern) else NotImplemented
@@ -113,51 +73,16 @@ class BytePattern:
         positions, lengths : int64 array, int32 array
             Position and length of each key or value in `source`. The length of null is -1.
         """
-        facts, count = self._facts, len(lengths)
-        if facts.literals:
-            found = find_spans(source, positions, lengths, facts.literals[0])
-            for literal in facts.literals[1:]:
-                found = np.union1d(found, find_spans(source, positions, lengths, literal))
+        if self._literals:
+            each = [find_spans(source, positions, lengths, literal) for literal in self._literals]
+            found = each[0] if len(each) == 1 else distinct(np.concatenate(each))
         else:
             found = np.flatnonzero(lengths >= 0)
-        if facts.exact or self._matches_empty or not len(found):
+        if self._is_literal:
             return found
-        view, positions = byte_view(source), positions[found]
-        ends = positions + lengths[found]
-        ascending = not (ends[:-1] > positions[1:]).any()
-        few = bool(facts.literals) and len(found) * FEW < count
-        if self._required and ascending and not few:
-            chosen = self._possible(view, positions, ends)
-            found, positions, ends = found[chosen], positions[chosen], ends[chosen]
-            few = len(found) * FEW < count
-        if not len(found):
-            return found
-        if not facts.local or few or not ascending:
-            return found[self._each(view, positions.tolist(), ends.tolist())]
-        return found[self._together(view, positions.tolist(), ends.tolist())]
-
-    def _possible(self, view: memoryview, starts: IntArray, ends: IntArray) -> IntArray:
-        """Return the indexes of the byte ranges that can contain a match. `starts` and `ends` must be ascending."""
-        first, last = int(starts[0]), int(ends[-1])
-        at = find_sequence(np.frombuffer(view, np.uint8)[first:last], self._required) + first
-        spans = np.searchsorted(starts, at, "right") - 1
-        return distinct(spans[at + len(self._required) <= ends[spans]])
-
-    def _each(self, view: memoryview, starts: list[int], ends: list[int]) -> IntArray:
-        search = self.pattern.search
-        return np.array([i for i, (s, e) in enumerate(zip(starts, ends, strict=True)) if search(view[s:e])], np.int64)
-
-    def _together(self, view: memoryview, starts: list[int], ends: list[int]) -> IntArray:
-        """Return the indexes of the byte ranges that contain a match. `starts` and `ends` must be ascending."""
-        search, found, i, last = self.pattern.search, [], 0, ends[-1]
-        while i < len(starts) and (match := search(view, starts[i], last)):
-            # `search` has found the first match, so all byte ranges that end before this match contain no match.
-            i = bisect_right(ends, match.start(), i)
-            if i < len(starts) and match.start() >= starts[i]:
-                if match.end() <= ends[i] or search(view, match.start(), ends[i]):
-                    found.append(i)
-                i += 1
-        return np.array(found, np.int64)
+        view, search, starts = byte_view(source), self.pattern.search, positions[found]
+        spans = zip(starts.tolist(), (starts + lengths[found]).tolist(), strict=True)
+        return found[np.fromiter((search(view[s:e]) is not None for s, e in spans), np.bool_, len(found))]
 
 
 def find_spans(
@@ -200,64 +125,26 @@ def _encoded(pattern: str) -> bytes:
     return "".join(parts).encode("utf-8", "surrogateescape")  # command-line arguments can contain malformed UTF-8
 
 
-def _facts_of(source: bytes, flags: int) -> _Facts:
-    """Find out which fast paths can be used for a regular expression. With unusual syntax, none can be used."""
-    text = source.decode("latin-1")
-    if text.startswith("(?i)"):
-        text, flags = text[4:], flags | re.IGNORECASE
-    if flags & ~_KNOWN_FLAGS:
-        return _Facts()
-    literals: list[str] = []
-    runs: list[str] = [""]
-    exact, local, depth, at = True, True, 0, 0
-    while at < len(text):
-        char, size, literal = text[at], 1, False
-        if char == "\\":
-            escaped = text[at + 1 : at + 2]
-            size, char = 2, escaped
-            if not escaped.isalnum():
-                literal = True
-            elif escaped in "AZbBz":
-                local = False
-            elif escaped not in "dDsSwW":
-                return _Facts()
-        elif char == "[":
-            found = _CLASS.match(text, at)
-            if found is None:
-                return _Facts()
-            size = len(found[0])
-        elif char == "(":
-            found = _GROUP.match(text, at)
-            if found is None:
-                return _Facts()
-            size, depth = len(found[0]), depth + 1
-        elif char == ")":
-            depth -= 1
-        elif char == "|":
-            if depth == 0:
-                # A `|` outside of groups ends an alternative.
-                literals.append(max(runs, key=len))
-                runs, at = [""], at + 1
-                continue
-        elif char in "^$":
-            local = False
-        elif found := _QUANTIFIER.match(text, at):
-            size = len(found[0])
-            limited = _LIMITED.fullmatch(found[0]) is not None and (found[0] == "?" or text[at - 1] != ")")
-            local = local and limited
-            if found[0] != "+" and depth == 0 and runs[-1]:
-                runs[-1] = runs[-1][:-1]
-            if text[at + size : at + size + 1] == "+":  # a possessive quantifier, such as `a++`
-                return _Facts()
-        else:
-            literal = char != "."
-        if literal and depth == 0:
-            runs[-1] += char
-        else:
+def _literals_of(pattern: re.Pattern[bytes]) -> tuple[bytes, ...]:
+    """Return literals of which every match contains at least one, or nothing if they are unknown."""
+    text = pattern.pattern.decode("latin-1")
+    if pattern.flags & ~re.DOTALL or "(?" in text.replace("(?:", "("):
+        return ()  # inline flags and comments can change the meaning of all other text
+    found, runs, depth = [], [""], 0
+    for token in [*_TOKEN.findall(text), "|"]:
+        if token in "()":
+            depth += 1 if token == "(" else -1
+        if depth:  # text in groups is not used
             runs.append("")
-        exact = exact and literal
-        at += size
-    literals.append(max(runs, key=len))
-    if flags & re.IGNORECASE or not (all(literals) or exact) or len(literals) > MOST_LITERALS:
-        return _Facts(local=local)
-    return _Facts(tuple(literal.encode("latin-1") for literal in literals), exact, local)
+        elif token == "|":
+            found.append(max(runs, key=len).encode("latin-1"))
+            runs = [""]
+        elif token[0] == "\\" and token[1] in "x0123456789":  # an escape of several characters
+            return ()
+        elif token not in _SPECIAL if len(token) == 1 else token[0] == "\\" and not token[1].isalnum():
+            runs[-1] += token[-1]
+        else:
+            if token[0] in "*+?" or (len(token) > 1 and token[0] == "{"):
+                runs[-1] = runs[-1][:-1]  # the quantifier applies to the last byte
+            runs.append("")
+    return tuple(found) if all(found) and len(found) <= MOST_LITERALS else ()
