@@ -62,7 +62,7 @@ def salvaged(source: Path, output: Path, **options: Any) -> tuple[Salvaged, dict
     report = verify.verify_partition(log)
     made = salvage_partition(log, report.damaged, output, **options)
     finish_directory(output, [made], [source])
-    return made, verify.add_damage(report, log, made.damaged).to_dict()
+    return made, report.to_dict()
 
 
 def aborted_entries(folder: Path) -> list[tuple[int, ...]]:

@@ -132,15 +132,6 @@ class PartitionReport:
         """Return a copy of the report with additional findings."""
         return replace(self, findings=[*self.findings, *findings]) if findings else self
 
-    def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
-        """Return a copy of this report with additional damage.
-
-        `records` is the number of data records in the byte ranges `damaged`. This number is
-        subtracted from `records_recovered`.
-        """
-        spans = sorted([*self.damaged, *damaged], key=lambda d: (d.file, d.position))
-        return replace(self, damaged=tuple(spans), records_recovered=self.records_recovered - records)
-
     def _repr_html_(self) -> str:
         problems = [("damage", d.file, d.code, f"{d.message}; {d.lost}") for d in self.damaged]
         problems += [("finding", f.file, f.code, f.message) for f in self.findings]

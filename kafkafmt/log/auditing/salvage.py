@@ -35,7 +35,7 @@ from .salvage_output import Output, OutputPlaceError, finish_directory, output_d
 from .salvage_rebuilt import needs_rebuilding
 from .salvage_source import Bounds, LeftOut
 from .salvaged import Salvaged
-from .verify import add_damage, verify_partition
+from .verify import verify_partition
 
 __all__ = [
     "OutputPlaceError",
@@ -276,8 +276,7 @@ def salvage(
                 needs_rebuilding(report),
             )
             run.advance(report.bytes)
-            found = add_damage(report, log, made.damaged).with_findings(made.findings)
-            return found, made, find_open_transactions(log, report.damaged, made)
+            return report.with_findings(made.findings), made, find_open_transactions(log, report.damaged, made)
         return None
 
     def merge(group: list[PartitionLog]) -> Merged | None:

@@ -3,7 +3,7 @@
 Each segment keeps its name. The batches of a segment are copied in offset order, inside the kernel
 (``copy_file_range``). Then the copy is read once, to check every CRC again and to rebuild the
 indexes, producer snapshots and leader epochs. The batches of a small segment are copied through
-memory, and checked there. A segment is split if its indexes cannot hold all its batches.
+memory, and checked there. If no index can hold the batches of a segment, the partition is not copied.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +52,7 @@ from ..reading.segment_walker import Walker
 from ..writing.index_builder import State, scan_tables
 from .salvage_files import copy_readable
 from .salvage_markers import abort_markers, restored_markers
-from .salvage_pieces import Content, Restored, divide, fits, holes_of, indexable, outside, paired, pieces_of, spans_of
+from .salvage_pieces import Restored, holes_of, insertions, outside, paired
 from .salvage_producers import SourceSnapshots
 from .salvage_rebuilt import with_rebuilt
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut
@@ -103,6 +103,8 @@ def salvage_partition(
 
         - The source cannot be read, or the copy cannot be written.
         - The source has changed since it was verified (EIO).
+        - A segment is not copied, because no index can hold its batches (EINVAL): their offsets do not
+          increase, or the size or the offset range is too large.
         - The partition is not copied, because no broker accepts its name.
         - The partition is not copied, because it is a link to a place outside `bounds`.
     """
@@ -140,14 +142,6 @@ def salvage_partition(
     except BaseException:
         shutil.rmtree(copy.made.path, ignore_errors=True)
         raise
-
-
-class _RefusedError(Exception):
-    """Raised if the batches of a copied segment are invalid or do not fit in its index."""
-
-
-def _changed_error(source: SegmentFile, refused: _RefusedError) -> OSError:
-    return OSError(errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path))
 
 
 class PartitionCopy:
@@ -203,94 +197,35 @@ class PartitionCopy:
         if not self.is_copied(source, spans, damaged):
             return
         with FileView(source.place, fill_unreadable=True) as view:
-            undo = self._undo_point()
-            try:
-                self._write(view, source, spans, markers)
-            except _RefusedError as refused:
-                written = undo()
-                if self._changed(view, source, spans, written):
-                    raise _changed_error(source, refused) from None
-                self._remove(written)
-                self._write_indexable(view, source, spans, markers)
-
-    def _undo_point(self) -> Callable[[], list[int]]:
-        """Return a function that resets this object to its current state.
-
-        The function does not delete files. It returns the base offsets of the segments that were
-        written in the meantime.
-        """
-        mark, gaps, count = self.state.mark(), (self.gaps, self.misses_offsets), len(self.bases)
-        counts = self.made.batches, self.made.bytes, self.made.next_offset
-
-        def undo() -> list[int]:
-            self.state.take_back(mark)
-            self.gaps, self.misses_offsets = gaps
-            self.made.segments = count
-            self.made.batches, self.made.bytes, self.made.next_offset = counts
-            written, self.bases = self.bases[count:], self.bases[:count]
-            return written
-
-        return undo
-
-    def _write_indexable(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
-        """Write only those batches of a segment whose offsets fit into an index. Report the others as damage."""
-        base = source.base_offset or 0
-        pieces, damage = indexable(self._walker(view, source), source.name, pieces_of(spans), base, source.next_base)
-        self.made.damaged += damage
-        spans = spans_of(pieces)
-        if not self.is_copied(source, spans, True):
-            return
-        try:
-            self._write(view, source, spans, markers)
-        except _RefusedError as refused:
-            raise _changed_error(source, refused) from None
-
-    def _write(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
-        """Write the batches and the index files of a segment.
-
-        Raise _RefusedError if the batches are invalid, or if their offsets do not fit into an
-        index.
-        """
-        base = source.base_offset
-        if base is None:
-            base = self._walker(view, source).first_offset_at(int(spans[0, 0])) if len(spans) else 0
-        highest = max(self.log.plan(source).next_offset or base, markers[-1].offset if markers else base)
-        mode, times = files.mode_and_times(source.place, view.status)
-        contents: Iterable[Content] = [Content(base, spans, [])]
-        if markers or not fits(view.size, highest - base):
-            contents = divide(self._walker(view, source), spans, markers, base, highest, self.spans)
-        for content in contents:
-            name = file_name(content.base)
+            base = source.base_offset
+            if base is None:
+                base = self._walker(view, source).first_offset_at(int(spans[0, 0])) if len(spans) else 0
+            inserted = insertions(self._walker(view, source), spans, markers, self.spans)
+            mode, times = files.mode_and_times(source.place, view.status)
+            name = file_name(base)
             self.made.modes[name] = mode
-            self.bases.append(content.base)
+            self.bases.append(base)
             target = local_files.create(self._path(name), mode | OWNER)
             try:
-                data = self.spans.copy(view, target, content.spans, content.inserted)
+                data = self.spans.copy(view, target, spans, inserted)
                 if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
                     os.utime(target, ns=times)
             finally:
                 os.close(target)
-            self._index(content.base, data)
+            self._index_copy_of(source, base, data)
+
+    def _index_copy_of(self, source: SegmentFile, base: int, data: Buffer | None = None) -> None:
+        """Call `_index`. Raise OSError if the batches cannot be indexed, although the source was verified."""
+        try:
+            self._index(base, data)
+        except StructureError as error:
+            known, path = self.log.stamps.get(source.name), str(source.path)
+            if known is not None and files.stamp(source.path) != known:
+                raise OSError(errno.EIO, f"the file changed while it was salvaged ({error.message})", path) from None
+            raise OSError(errno.EINVAL, f"the batches cannot be indexed: {error.message}", path) from None
 
     def _walker(self, view: FileView, source: SegmentFile) -> Walker:
         return Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
-
-    def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:
-        """Return whether the source segment has changed since it was first read.
-
-        The segment has changed if its inode, size or modification time differs. If the copy is one
-        file without restored markers, the CRCs of the source and of the copy are compared too.
-        """
-        known = self.log.stamps.get(source.name)
-        if known is not None and files.stamp(source.path) != known:
-            return True
-        crc = 0
-        for start, end in spans.tolist():
-            crc = view.crc32c(start, end, crc)
-        if len(written) != 1 or self.made.restored:
-            return False
-        with FileView(self._path(file_name(written[0]))) as copied:
-            return copied.crc32c(0, copied.size) != crc
 
     def _remove(self, bases: list[int]) -> None:
         for base in bases:
@@ -358,7 +293,9 @@ class PartitionCopy:
             self._new(f"{name}.snapshot", snapshot_of(self.state.producers.states), self.made.mode)
         made = scan_tables(tables, base, self.state)
         if made.end < size:
-            raise _RefusedError(str(made.error or "its offsets do not fit into an index"))
+            raise StructureError(
+                made.error.message if made.error else "its offsets or its size do not fit into an index"
+            )
         for suffix, data in zip((".index", ".timeindex"), made.indexes.take(), strict=True):
             self._new(name + suffix, data, mode)
         if made.aborted:

@@ -246,7 +246,7 @@ def restored_markers(
     ):
         at = bisect_right(bases, offset) - 1
         if at >= 0:
-            places[kept[at][0].name].append(Restored(offset, data, offset))
+            places[kept[at][0].name].append(Restored(offset, data))
     return places
 
 
@@ -287,7 +287,7 @@ def abort_markers(
                 timestamp=max(entry.timestamp if timestamp is None else timestamp, NO_TIMESTAMP),
                 leader_epoch=leader_epoch,
             )
-            markers[entry.producer_id] = Restored(offset, marker, offset)
+            markers[entry.producer_id] = Restored(offset, marker)
             offset += 1
     return markers
 

@@ -7,7 +7,7 @@ import numpy as np
 from ...constants import CODEC_MASK
 from ...records import recompress
 from ...records.java_reads import not_read_by_java
-from ...types import IntArray, last_offset, view_of
+from ...types import IntArray, view_of
 from ..format.file_view import FileView
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -41,7 +41,7 @@ def with_rebuilt(log: PartitionLog, segment: SegmentFile, spans: IntArray) -> tu
                     codec = int(row["attributes"]) & CODEC_MASK
                     data = bytes(recompress(batch, codec, max_batch_bytes=log.max_batch_bytes).records)
                     holes.append((position + odd.position, position + stop))
-                    rebuilt.append(Restored(int(row["base_offset"]), data, last_offset(row)))
+                    rebuilt.append(Restored(int(row["base_offset"]), data))
     if not holes:
         return spans, rebuilt
     cuts = np.array(sorted(holes), np.int64)

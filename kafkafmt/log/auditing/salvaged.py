@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..format import files
 from ..format.snapshots import STATE_BYTES, ProducerEntry, entries_of
-from ..reading.models import Damage, Finding
+from ..reading.models import Finding
 from ..reading.rows import Rows
 from .salvage_source import ALL_FILE_BITS, LeftOut, restrict
 
@@ -48,8 +48,6 @@ class Salvaged:
         first.
     aborted : dict
         Offset of the abort marker that was appended for each producer in `open`, by producer id.
-    damaged : list of Damage
-        Valid batches that were omitted, because no index can contain their offsets.
     findings : list of Finding
         Files that were not copied because they cannot be read.
     restored : list of int
@@ -72,7 +70,6 @@ class Salvaged:
     offsets: dict[str, int] = field(default_factory=dict)
     open: Sequence[ProducerEntry] = ()
     aborted: dict[int, int] = field(default_factory=dict)
-    damaged: list[Damage] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
     rebuilt: int = 0

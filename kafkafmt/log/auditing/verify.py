@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 import numpy as np
 
 from ... import arguments
-from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...records.java_reads import refused_by_java
-from ...types import BATCH_DTYPE, BatchTable, RecordColumns
-from ..format.file_view import FileView
+from ...types import BatchTable, RecordColumns
 from ..reading.damage_callbacks import BatchDamage, OnDamage
 from ..reading.damaged_spans import DamageColumns, by_position
 from ..reading.models import Damage, Finding
@@ -230,22 +228,6 @@ class DoubtFindings(Rows[Finding]):
 
     def _sliced(self, start: int, stop: int) -> DoubtFindings:
         return DoubtFindings(self._doubts.at(slice(start, stop)))
-
-
-def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:
-    """Return a copy of a report with additional damage. The records in the damaged batches count as lost."""
-    spans = list(damaged)
-    if not spans:
-        return report
-    records = 0
-    for span in spans:
-        with FileView(log.directory.path / span.file) as view:
-            batch = view.read(span.position, span.length)
-        table = np.empty(1, BATCH_DTYPE)
-        if core.scan_batches(batch, table).count:
-            reader = RecordReader(("offset",), first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
-            records += sum(c.columns.rows for c in reader.read(batch, table, lambda _, __: None))
-    return report.with_damage(spans, records)
 
 
 def _count_records(

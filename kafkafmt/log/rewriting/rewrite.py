@@ -264,10 +264,8 @@ def rewrite(
                 counts = Counts(report.records_recovered, report.records_recovered, report.bytes, made.bytes)
             else:
                 made, counts = rewrite_partition(log, report.damaged, filled.work, changes, bounds)
-            if made.damaged and on_error == "fail":
-                raise DamagedLogError(made.damaged[0], path)
             run.advance(report.bytes)
-            return made, counts, (*report.damaged, *made.damaged)
+            return made, counts, tuple(report.damaged)
         return None
 
     with filled.opened():

@@ -20,7 +20,7 @@ from ...constants import CONTROL_BIT, MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...records import RecordReader
 from ...times import now_millis
 from ...types import BatchTable, IntArray, Spans, last_offset, last_offsets
-from ..auditing.salvage_pieces import holes_of, indexable, outside, pieces_of, spans_of
+from ..auditing.salvage_pieces import holes_of, outside
 from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
 from ..auditing.salvaged import OWNER, Salvaged
 from ..format import files, local_files
@@ -127,43 +127,17 @@ def rewrite_partition(
         runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
         spans = np.stack((runs.position, runs.end), axis=1)
         kept.append((segment, spans if cuts is None else outside(cuts, spans)))
-    contradictions = _drop_contradictions(log, kept)
-    holes_in = {*holes, *(damage.file for damage in contradictions)}
     survey = _survey(log, kept, changes)
     copy = _RewrittenCopy(log, output / f"{log.topic}-{log.partition}", left_out, changes, survey)
     try:
         for segment, spans in kept:
-            copy.rewrite_segment(segment, spans, segment.name in holes_in)
+            copy.rewrite_segment(segment, spans, segment.name in holes)
         made = copy.finish()
     except BaseException:
         shutil.rmtree(copy.made.path, ignore_errors=True)
         raise
-    made.damaged += contradictions
     copied = sum(int((spans[:, 1] - spans[:, 0]).sum()) for _, spans in kept)
     return made, Counts(copy.records_in, copy.records_out, copied, made.bytes)
-
-
-def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
-    """Remove batches with contradictory offsets from `kept`, and return them as damage.
-
-    The offsets of a batch are contradictory if they are not between the offsets of the previous and
-    the next batch. A batch with contradictory offsets is removed, because an offset index requires
-    increasing offsets. Only wrapper messages can have contradictory offsets. Therefore, segments
-    that contain only batches of format 2 are not checked.
-    """
-    damaged: list[Damage] = []
-    for i, (segment, spans) in enumerate(kept):
-        if log.plan(segment).stats.magics in (0, 1 << MAGIC_V2):
-            continue
-        with FileView(segment.path) as view:
-            walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
-            pieces, found = indexable(
-                walker, segment.name, pieces_of(spans), segment.base_offset or 0, segment.next_base
-            )
-        if found:
-            kept[i] = segment, spans_of(pieces)
-            damaged += found
-    return damaged
 
 
 def _survey(log: PartitionLog, kept: Kept, changes: Changes) -> Survey:
@@ -228,20 +202,20 @@ class _RewrittenCopy(ChangedCopy):
                 for buffer, table in tables_of(view, source, spans, self.log.max_batch_bytes):
                     for first, last, data in self._changed_batches(buffer, table):
                         if not segment.has_room(len(data), last):
-                            self._close(segment, times)
+                            self._close(source, segment, times)
                             segment, self._base = OpenSegment(Path(self._path(file_name(first))), first, mode), first
                         segment.write(data)
-                self._close(segment, times)
+                self._close(source, segment, times)
             finally:
                 segment.close()
         self.unsure = self.unsure or damaged
 
-    def _close(self, segment: OpenSegment, times: tuple[int, int] | None) -> None:
+    def _close(self, source: SegmentFile, segment: OpenSegment, times: tuple[int, int] | None) -> None:
         """Complete a segment: write its indexes, and give it the modification time of its source."""
         segment.close()
         self.made.modes[segment.path.name] = segment.mode
         self.bases.append(segment.base)
-        self._index(segment.base)
+        self._index_copy_of(source, segment.base)
         if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
             os.utime(segment.path, ns=times)
 

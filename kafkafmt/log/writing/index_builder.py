@@ -104,9 +104,6 @@ def _columns(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
-Mark = tuple[Producers, int, list[tuple[int, int, int]]]
-
-
 @dataclass
 class State:
     """The state that a broker tracks while it reads a log: the producers and the leader epochs."""
@@ -119,20 +116,6 @@ class State:
     def copy(self) -> State:
         """Return a copy. The copy and the original share only the attribute `reader`."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
-
-    def mark(self) -> Mark:
-        """Return an object with which `take_back` can restore the current state."""
-        self.producers.mark()
-        return self.producers, len(self.epoch_runs), self.epoch_runs[-1:]
-
-    def take_back(self, mark: Mark) -> None:
-        """Undo all changes since the last call of `mark()`. Pass the object that `mark()` returned.
-
-        The cost is proportional to the number of changes that are undone.
-        """
-        self.producers, count, last = mark
-        self.producers.take_back()
-        self.epoch_runs[max(count - 1, 0) :] = last
 
     def add(self, buffer: Buffer, table: BatchTable, found: BatchSummary) -> list[Aborted]:
         """Update the state with the next batches, and return the transactions that these batches abort.

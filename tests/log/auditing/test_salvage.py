@@ -25,6 +25,7 @@ from selecting import COMMITTED
 
 from kafkafmt import iter_batches
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.auditing.salvage import salvage
 from kafkafmt.log.format.checkpoints import read_leader_epochs, read_offset_checkpoint
 from kafkafmt.log.format.index_entries import read_transaction_index
 from kafkafmt.log.format.snapshots import read_snapshot
@@ -179,23 +180,16 @@ def test_batch_whose_records_cannot_be_read_is_omitted(tmp_path: Path) -> None:
     assert problems(tmp_path / "out") == []
 
 
-def test_segment_whose_offsets_exceed_an_index_is_split(tmp_path: Path) -> None:
-    """During recovery, a broker splits such a segment.
-
-    The batch looks as if corruption had increased its base offset.
-    """
-    source = tmp_path / "t-0"
-    source.mkdir()
-    distant = [one(2**31 - 1), one(2**31 + 4), one(2**40), one(2**40 + 2**31 - 7)]
-    (source / f"{0:020}.log").write_bytes(PARTS[0] + PARTS[1] + b"".join(distant))
-    salvage_all(source, tmp_path / "out")
-    copy = tmp_path / "out" / "t-0"
-    assert {int(p.stem): p.read_bytes() for p in copy.glob("*.log")} == {
-        0: PARTS[0] + PARTS[1],
-        2**31 - 1: distant[0] + distant[1],
-        2**40: distant[2] + distant[3],
-    }
-    assert problems(tmp_path / "out") == []
+def test_partition_with_a_segment_that_no_index_can_hold_is_not_copied(tmp_path: Path) -> None:
+    source = tmp_path / "in" / "t-0"
+    source.mkdir(parents=True)
+    (source / f"{0:020}.log").write_bytes(PARTS[0] + PARTS[1] + one(2**31))
+    report = salvage(tmp_path / "in", tmp_path / "out")
+    (unreadable,) = report.unreadable
+    assert "the batches cannot be indexed: its offsets or its size do not fit into an index" in unreadable.error
+    assert unreadable.error.startswith(str(source / f"{0:020}.log"))
+    assert (report.partitions, report.exit_code) == ((), 3)
+    assert not (tmp_path / "out" / "t-0").exists()
 
 
 def test_copy_of_a_file_with_another_name_is_named_by_its_offset(tmp_path: Path) -> None:

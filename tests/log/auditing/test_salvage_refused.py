@@ -1,10 +1,9 @@
-"""Test batches that the planner accepts, but that no index can hold. Only such a batch is damage."""
+"""Test batches that the planner accepts, but that no index can hold. A partition with such batches is not copied."""
 
 from __future__ import annotations
 
 import errno
 import gzip
-import itertools
 import struct
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from command import kafkafmt
 from salvaging import NAME, data, findings, partition, salvaged
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.salvage_pieces import Batches, rising
+from kafkafmt.log.auditing.salvage import salvage_partition
 from kafkafmt.log.reading.parts import Run
 from kafkafmt.log.reading.plan import SegmentPlan
 
@@ -61,64 +60,34 @@ def test_lowered_wrapper_offset_of_format_0_damages_only_that_wrapper(tmp_path: 
     assert (entry["records"], entry["records_recovered"]) == (12, 8)
 
 
-def test_command_reports_a_batch_that_no_index_can_hold_as_damage(tmp_path: Path) -> None:
+def test_command_reports_a_wrapper_with_a_wrong_offset_as_damage(tmp_path: Path) -> None:
     partition(tmp_path / "in", wrapper(0, 0), wrapper(0, 4, 1), wrapper(0, 8))
     done = kafkafmt("salvage", tmp_path / "in", "--output", tmp_path / "out")
     assert done.returncode == 1
     assert "lost     t-0: offsets 4 to 7 (4 records)" in done.stdout
 
 
-@pytest.fixture
-def plan_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the plan of a segment with one that delivers every batch in file order, without any check."""
+@pytest.mark.parametrize("order", [(0, 5, 1, 2, 3), (0, 2, 2, 3)])
+def test_partition_whose_batches_cannot_be_indexed_is_not_copied(
+    order: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan delivers every batch in file order, without any check."""
 
     def unchecked_plan(self: PartitionLog, segment: Any, see: Any = None, scratch: Any = None) -> SegmentPlan:
-        self.stamps[segment.name] = None
         size = segment.path.stat().st_size
         return SegmentPlan(segment, size, [Run(0, size, 0, 99, 1, 1)], [], [])
 
     monkeypatch.setattr(PartitionLog, "plan", unchecked_plan)
-
-
-@pytest.mark.parametrize(
-    ("order", "kept"),
-    [
-        ((0, 5, 1, 2, 3), [0, 1, 2, 3]),
-        ((3, 0, 1, 2, 4), [0, 1, 2, 4]),
-        ((0, 2, 2, 3), [0, 2, 3]),
-        ((4, 3, 2, 1, 0), [0]),
-    ],
-)
-@pytest.mark.usefixtures("plan_without_checks")
-def test_longest_chain_of_increasing_batches_is_kept(order: tuple[int, ...], kept: list[int], tmp_path: Path) -> None:
-    from kafkafmt.log.auditing.salvage import salvage_partition
-
-    partition(tmp_path / "in", *(data(i) for i in order))
+    folder = partition(tmp_path / "in", *(data(i) for i in order))
     (directory,) = discover([tmp_path / "in"]).partitions
     (tmp_path / "out").mkdir()
-    made = salvage_partition(PartitionLog(directory), [], tmp_path / "out")
-    copied = (tmp_path / "out" / "t-0" / NAME).read_bytes()
-    assert [copied[i : i + 8] for i in range(0, len(copied), len(data(0)))] == [struct.pack(">q", o) for o in kept]
-    assert len(made.damaged) == len(order) - len(kept)
-
-
-@pytest.mark.usefixtures("plan_without_checks")
-def test_batch_that_has_become_invalid_is_omitted(tmp_path: Path) -> None:
-    from kafkafmt.log.auditing.salvage import salvage_partition
-
-    bad = bytearray(data(1))
-    bad[65] ^= 1
-    partition(tmp_path / "in", data(0), bytes(bad), data(2))
-    (directory,) = discover([tmp_path / "in"]).partitions
-    (tmp_path / "out").mkdir()
-    made = salvage_partition(PartitionLog(directory), [], tmp_path / "out")
-    assert [(d.first_offset, d.last_offset, d.code) for d in made.damaged] == [(1, 1, "corrupt_checksum")]
-    assert (tmp_path / "out" / "t-0" / NAME).read_bytes() == data(0) + data(2)
+    with pytest.raises(OSError, match="the batches cannot be indexed: the batch's offsets are not above") as raised:
+        salvage_partition(PartitionLog(directory), [], tmp_path / "out")
+    assert (raised.value.errno, raised.value.filename) == (errno.EINVAL, str(folder / NAME))
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_file_that_changed_during_salvage_is_an_input_error(tmp_path: Path) -> None:
-    from kafkafmt.log.auditing.salvage import salvage_partition
-
     folder = partition(tmp_path / "in", data(0), data(1), data(2))
     (directory,) = discover([tmp_path / "in"]).partitions
     log = PartitionLog(directory)
@@ -132,11 +101,3 @@ def test_file_that_changed_during_salvage_is_an_input_error(tmp_path: Path) -> N
     assert raised.value.errno == errno.EIO
     assert raised.value.filename == str(folder / NAME)
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_chain_of_many_contradicting_batches_is_found_in_linear_memory() -> None:
-    n = 20_000
-    firsts = [i if i % 3 else n * 2 - i for i in range(n)]
-    chain = rising(Batches([], [], firsts, firsts))
-    assert len(chain) == sum(1 for i in range(n) if i % 3)
-    assert all(firsts[a] < firsts[b] for a, b in itertools.pairwise(chain))

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from salvaging import abort, aborted_entries, committed, corrupt, data, partition, salvaged
 
-from kafkafmt.log.auditing import salvage_pieces
-from kafkafmt.log.auditing.salvage_pieces import Restored, divide, paired
+from kafkafmt.log.auditing.salvage_pieces import Restored, insertions, paired
 from kafkafmt.log.format import span_copier
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.span_copier import SpanCopier
@@ -27,9 +26,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("seed", range(10))
-def test_markers_are_inserted_between_batches_in_offset_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_markers_are_inserted_between_batches_in_offset_order(tmp_path: Path, seed: int) -> None:
     chance = Random(seed)
     kept: list[tuple[int, int, int]] = []
     content, offset = bytearray(), 0
@@ -48,16 +45,14 @@ def test_markers_are_inserted_between_batches_in_offset_order(
             spans.append([start, end])
     free = sorted(set(range(offset + 5)) - {first for first, _, _ in kept})
     markers = [
-        Restored(at, b"%d" % at, at) for at in sorted(chance.sample(free, min(len(free), chance.choice((1, 5, 20)))))
+        Restored(at, b"%d" % at) for at in sorted(chance.sample(free, min(len(free), chance.choice((1, 5, 20)))))
     ]
     ranges = paired(*np.array(spans, np.int64).T)
     with FileView(tmp_path / "log") as view:
-        monkeypatch.setattr(salvage_pieces, "MAX_SEGMENT_BYTES", chance.choice((2**31, 1000)))
-        made = b""
-        for part in divide(Walker(view, 0), ranges, markers, 0, offset, SpanCopier()):
-            with (tmp_path / "copy").open("wb") as copy:
-                SpanCopier().copy(view, copy.fileno(), part.spans, part.inserted)
-            made += (tmp_path / "copy").read_bytes()
+        inserted = insertions(Walker(view, 0), ranges, markers, SpanCopier())
+        with (tmp_path / "copy").open("wb") as copy:
+            SpanCopier().copy(view, copy.fileno(), ranges, inserted)
+    made = (tmp_path / "copy").read_bytes()
     batches = [(first, bytes(content[start:end])) for first, start, end in kept]
     assert made == b"".join(part for _, part in sorted([*batches, *((m.offset, m.data) for m in markers)]))
 

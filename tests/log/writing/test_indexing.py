@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from building import TRANSACTIONAL, simple_batch
 from golden_cases import Case, case
 
-from kafkafmt._backend import core
 from kafkafmt.log import discover
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import read_transaction_index
 from kafkafmt.log.format.leader_epochs import assigned, believable_epochs, end_offset_for, within
-from kafkafmt.log.format.producers import Aborted, Producers, marker_reader
+from kafkafmt.log.format.producers import Aborted, marker_reader
 from kafkafmt.log.format.snapshots import read_snapshot
 from kafkafmt.log.writing.index_builder import State, read_through
-from kafkafmt.types import BATCH_DTYPE
 
 # index.interval.bytes of topics whose segments were written without a restart of the broker
 INTERVALS = {
@@ -97,33 +93,3 @@ def test_leader_epochs_are_assigned_and_truncated_as_by_a_broker() -> None:
 def test_end_offset_for_epoch_is_the_start_of_the_next_epoch(epoch: int, answer: tuple[int, int] | None) -> None:
     assert end_offset_for([(0, 0), (2, 10), (5, 20)], epoch, 33) == answer
     assert end_offset_for([], epoch, 33) is None
-
-
-def test_state_is_restored_after_batches_were_taken_back() -> None:
-    first = simple_batch([b"v"], 0, producer_id=1, producer_epoch=0, base_sequence=0, leader_epoch=3)
-    later = [
-        simple_batch([b"v"], 1, producer_id=1, producer_epoch=0, base_sequence=1, leader_epoch=3),
-        simple_batch([b"v"], 2, producer_id=2, producer_epoch=0, base_sequence=0, leader_epoch=4, flags=TRANSACTIONAL),
-    ]
-    state = State(marker_reader(1 << 20))
-
-    def add(data: bytes) -> None:
-        table = np.zeros(4, BATCH_DTYPE)
-        rows = table[: core.scan_batches(data, table).count]
-        state.add(data, rows, core.summarize_batches(rows))
-
-    def content() -> object:
-        return dict(state.producers.entries), state.producers.open_transactions, list(state.epoch_runs)
-
-    add(first)
-    before, mark = content(), state.mark()
-    add(b"".join(later))
-    assert content() != before
-    state.producers = Producers()
-    state.take_back(mark)
-    assert content() == before
-    empty = State(marker_reader(1 << 20))
-    mark = empty.mark()
-    empty.epoch_runs.append((1, 0, 5))
-    empty.take_back(mark)
-    assert empty.epoch_runs == []
