@@ -7,7 +7,6 @@ import struct
 from .._backend import core
 from ..constants import (
     ATTRIBUTES_AT,
-    BASE_SEQUENCE_AT,
     CODEC_MASK,
     COUNT_AT,
     CRC_AT,
@@ -18,10 +17,10 @@ from ..constants import (
     PRODUCER_ID_AT,
 )
 
-_INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
+_INT16, _UINT32 = struct.Struct(">h"), struct.Struct(">I")
 
 
-def with_header_of(original: memoryview | bytes, built: bytes, base_sequence: int | None = None) -> bytes:
+def with_header_of(original: memoryview | bytes, built: bytes) -> bytes:
     """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original batch.
 
     The codec and the delete horizon of the rebuilt batch do not change. Other fields are copied
@@ -34,14 +33,10 @@ def with_header_of(original: memoryview | bytes, built: bytes, base_sequence: in
         The original batch. Bytes after its header are ignored.
     built : bytes
         The rebuilt batch.
-    base_sequence : int, optional
-        The base sequence number of the rebuilt batch. By default, that of the original batch.
     """
     data = bytearray(built)
     data[LEADER_EPOCH_AT:MAGIC_AT] = original[LEADER_EPOCH_AT:MAGIC_AT]
     data[PRODUCER_ID_AT:COUNT_AT] = original[PRODUCER_ID_AT:COUNT_AT]
-    if base_sequence is not None:
-        _INT32.pack_into(data, BASE_SEQUENCE_AT, base_sequence)
     own = CODEC_MASK | DELETE_HORIZON_BIT
     attributes = _INT16.unpack_from(data, ATTRIBUTES_AT)[0] & own
     attributes |= _INT16.unpack_from(original, ATTRIBUTES_AT)[0] & ~own

@@ -184,7 +184,7 @@ def test_merge_grows_linearly_with_ranges(write: Callable[..., Path], tmp_path: 
 
         def merge() -> None:
             order = ranked(replicas)
-            MergedDirectory(order, choose(order, 1 << 20), folder, lambda _: None).write()
+            MergedDirectory(order, choose(order), folder, lambda _: None).write()
 
         return lines_of(merge)
 

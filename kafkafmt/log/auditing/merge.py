@@ -104,7 +104,7 @@ def merge_partition(
     if not found:
         return None
     replicas = ranked(found)
-    chosen = choose(replicas, logs[0].max_batch_bytes)
+    chosen = choose(replicas)
     folder = output / MERGED / f"{logs[0].topic}-{logs[0].partition}"
     merged = MergedDirectory(replicas, chosen, folder, run.advance)
     try:

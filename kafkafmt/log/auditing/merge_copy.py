@@ -42,7 +42,7 @@ from ..reading.loss import MISSING_END
 from ..reading.models import Damage
 from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.transaction_index import IndexEntries
-from .merge_choice import batch_bytes, cut_batch
+from .merge_choice import batch_bytes
 from .merge_replica import Headers, Replica, lost_ranges, missing_end, usable_epochs
 from .salvage_copy import CLUSTER_METADATA, KRAFT_SNAPSHOT, QUORUM_STATE
 from .salvage_files import copy_file
@@ -154,7 +154,6 @@ class MergedDirectory:
         self._advance = advance
         self._spans = SpanCopier()
         self._leader = replicas[0]
-        self._max_batch_bytes = self._leader.log.max_batch_bytes
         paths = [segment.path for replica in replicas for segment in replica.log.segments]
         self._segment_mode = files.narrowed(ALL_FILE_BITS | 0o111, *paths)
 
@@ -280,19 +279,14 @@ class MergedDirectory:
         return path if exact else None
 
     def _copy(self, target: int, rows: Headers, views: dict[int, tuple[int, FileView]]) -> None:
-        """Append batches of one segment file to `target`. Rebuild a batch if only some of its records are used.
-
-        The corrupted base offset of a batch is corrected.
+        """Append batches of one segment file to `target`, and correct a corrupted base offset.
 
         For each replica, `views` contains the segment file from which batches were copied last, and
         its number. These files stay open, because small groups can alternate between the replicas.
         """
         if _is_changed(rows)[0]:
             for row in rows:
-                batch = batch_bytes(self.replicas, row)
-                if row["cut"]:
-                    batch = cut_batch(batch, int(row["first"]), int(row["last"]), self._max_batch_bytes)
-                local_files.write_all(target, batch)
+                local_files.write_all(target, batch_bytes(self.replicas, row))
             return
         spans = np.stack((rows["position"], rows["position"] + rows["size"]), axis=1)
         replica, segment = int(rows["replica"][0]), int(rows["segment"][0])
@@ -380,7 +374,7 @@ class MergedDirectory:
             target.symlink_to(os.path.abspath(path))
 
     def _lost(self, bases: Sequence[int]) -> list[Damage]:
-        """Return a `Damage` for each offset range of the merged log for which no replica has valid batches."""
+        """Return a `Damage` for each range of offsets that `lost_ranges` returns."""
         end = max([r.usable_end for r in self.replicas if r.usable_end > r.start], default=bases[0])
         start = max(self.directory.log_start, min([r.start for r in self.replicas], default=0))
         ranges = lost_ranges(self.replicas, self.merged, start, end)
@@ -393,7 +387,7 @@ class MergedDirectory:
         here = np.maximum(np.searchsorted(self.merged["first"], firsts), begin)
         positions = (ends[here] - ends[begin]).tolist()
         names = [file_name(base) for base in bases]
-        message = f"no replica has valid batches for these offsets; replicas that were read: {len(self.replicas)}"
+        message = f"no replica has batches for these offsets that can be copied; replicas that were read: {len(self.replicas)}"
         lost = [
             Damage(names[i], position, 0, first, last, LOST, message)
             for i, position, (first, last) in zip(at.tolist(), positions, ranges, strict=True)
@@ -407,8 +401,8 @@ class MergedDirectory:
 
 
 def _is_changed(rows: Headers) -> npt.NDArray[np.bool_]:
-    """Return, for each batch, whether it is copied only in part or with another base offset."""
-    changed: npt.NDArray[np.bool_] = rows["cut"] | (rows["shift"] != 0)
+    """Return, for each batch, whether it is copied with another base offset."""
+    changed: npt.NDArray[np.bool_] = rows["shift"] != 0
     return changed
 
 

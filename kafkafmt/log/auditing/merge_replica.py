@@ -41,7 +41,6 @@ HEADER = np.dtype(
         ("replica", "i2"),
         ("magic", "i1"),
         ("corrupted", "?"),
-        ("cut", "?"),
     ],
     align=True,
 )
@@ -53,7 +52,6 @@ HEADER = np.dtype(
 - `replica`: index into the list of replicas
 - `shift`: what must be added to the base offset in the batch header, because it is corrupted. Usually 0
 - `corrupted`: whether the base offset or the leader epoch in the batch header is corrupted
-- `cut`: whether only the records at the offsets `first` to `last` of the batch are used
 """
 Headers = npt.NDArray[np.void]
 """NumPy array with dtype HEADER."""
@@ -396,7 +394,7 @@ def bytes_from(headers: Headers, offset: int) -> int:
 
 
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
-    """Return the ranges of offsets that are valid in no replica.
+    """Return the ranges of offsets that are valid in no replica, or only in batches that were not chosen.
 
     If the end of a replica is damaged, the number of lost offsets is unknown. Therefore, the size of
     this damage is compared with the size of the merged log from the first damaged offset onwards,
@@ -422,6 +420,12 @@ def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: i
         damaged = [pair for replica in replicas for pair in replica.damaged_ranges()]
         spans = joined_ranges(np.array([d[0] for d in damaged], np.int64), np.array([d[1] for d in damaged], np.int64))
         missing = without_ranges(missing, without_ranges([(start, int(merged["first"][0]) - 1)], spans))
+    usable = np.concatenate([replica.usable_headers() for replica in replicas])
+    chosen = joined_ranges(merged["first"], merged["last"])
+    omitted = without_ranges(joined_ranges(usable["first"], usable["last"]), chosen)
+    if omitted:
+        both = np.array([*missing, *omitted], np.int64)
+        missing = joined_ranges(both[:, 0], both[:, 1])
     lost: list[tuple[int, int | None]] = [*missing]
     for offset, size in filter(None, map(damaged_end, replicas)):
         if bytes_from(merged, offset) < size:
