@@ -11,7 +11,7 @@ from ..log.reading.offset_interval import OffsetInterval
 from ..log.reading.plan import SegmentPlan
 from ..log.reading.transactions import Doubt
 from ..spark.source.pieces import Piece
-from ..spark.source.splits import Split, make_splits, may_hold
+from ..spark.source.splits import Split, make_splits, may_hold, stable_part
 from .bundles import Bundle
 from .tasks import BundleResult, Manifest
 
@@ -98,7 +98,8 @@ class Work:
             if runs and not runs[0].position:
                 found.append(losses.before(plan.segment, runs[0].first_offset))
             found.append(losses.after(plan.segment, runs[-1].last_offset + 1 if runs else -1))
-        return [d for one in [*found, losses.at_end()] for d in losses.in_interval(one, self.interval)]
+        interval = stable_part(self.log, self.interval)
+        return [d for one in [*found, losses.at_end()] for d in losses.in_interval(one, interval)]
 
     def plans(self) -> list[SegmentPlan]:
         """Return a plan (valid batches and damage) for each segment of the partition.

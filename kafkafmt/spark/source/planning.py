@@ -30,7 +30,7 @@ from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import Doubt
 from ..option_text import OptionError
 from .options import Bound, Key, Options
-from .splits import SPLIT_BYTES, Split, cut_splits, may_hold
+from .splits import SPLIT_BYTES, Split, cut_splits, may_hold, stable_part
 
 
 class DataLossError(RuntimeError):
@@ -187,7 +187,8 @@ def _cut_and_packed(
     s: _Selected, options: Options, size: int
 ) -> tuple[list[PackedSplit], list[DoubtIn], list[tuple[PartitionDir, Damage]]]:
     """Return the packed splits of a partition, the transactions in its range in doubt, and lost offsets at its end."""
-    lost = [(s.log.directory, damage) for damage in s.log.losses.in_interval(s.log.losses.at_end(), s.interval)]
+    end, interval = s.log.losses.at_end(), stable_part(s.log, s.interval)
+    lost = [(s.log.directory, damage) for damage in s.log.losses.in_interval(end, interval)]
     if len(s.log.segments) > 1:
         # A task may need the answer for missing offsets, but cannot read the metadata log of the driver.
         is_recorded(s.log.directory)
