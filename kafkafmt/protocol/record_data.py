@@ -27,7 +27,8 @@ class RecordData(NamedTuple):
         Id of the topic. It is the zero UUID if the message contains only the name of the topic.
     partition : int
     records : bytes-like
-        Record batches. If the message was read from a frame, this is a view of the frame.
+        Record batches. If the message was read from a frame, this is a view of the frame. The last batch of a
+        Fetch response is usually incomplete, so pass ``incomplete="ignore"`` to `to_arrow`.
     aborted : list of (int, int), optional
         Producer id and first offset of each aborted transaction in a Fetch response. Pass this list
         to `read_records` or `to_arrow` as the argument `aborted`. The value is None if the
