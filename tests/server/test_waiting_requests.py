@@ -132,7 +132,9 @@ def assert_nothing_held(server: kafkafmt.Server, kind: type[Any], waiting: Calla
     while sum(map(waiting, group.members)) < count and time.monotonic() < deadline:
         time.sleep(0.05)
     assert sum(map(waiting, group.members)) == count
-    assert not [thing for thing in gc.get_objects() if type(thing) is kind]
+    requests = [thing for thing in gc.get_objects() if type(thing) is kind]
+    # Objects of other tests may still be in memory. Only requests of this test have large tagged fields.
+    assert not [r for r in requests if any(len(data) > FRAME_BYTES // 2 for _, data in r.unknown_tagged_fields)]
     assert server._shared.memory.frames._total == 0
     assert server._shared.memory.objects.has(OBJECT_MEMORY)
 

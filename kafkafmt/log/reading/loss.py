@@ -169,6 +169,11 @@ class Losses:
             return []
         return [damage] if (damage.last_offset or 0) >= interval.low else []
 
+    @property
+    def least_end(self) -> int:
+        """Offset that the log end must not be below, according to the checkpoints."""
+        return max(_marks(self._log.directory).values())
+
     def at_end(self) -> Damage | None:
         """Return the lost offsets at the end of the log."""
         certain, damage = self._end

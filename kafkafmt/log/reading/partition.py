@@ -174,6 +174,7 @@ class PartitionLog(PlannedLog):
         """
         ahead = SegmentsAhead(self.segments_in(start, end), start, end, self._stretches)
         scratch = Scratch()
+        reached = -1
         for segment in ahead:
             reached = -1
             for part in self._parts_of(segment, start, end, on_damage, grouped, headers_only, ahead, scratch):
@@ -183,7 +184,7 @@ class PartitionLog(PlannedLog):
                 yield part
             if on_loss is not ignore and reached < end:
                 self._loss(self._lost_after(segment, reached), start, end, on_loss)
-        if on_loss is not ignore:
+        if on_loss is not ignore and reached < min(end, self.losses.least_end):
             self._loss(self.losses.at_end(), start, end, on_loss)
 
     def _parts_of(
