@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from .._backend import core
 from ..constants import CODEC_GZIP, CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, CODEC_ZSTD, MAX_OFFSET
 from ..types import BatchTable, Buffer, IntArray, byte_view
 from ..zstd_frames import header_size
+from .convert import recompress
 from .odd_ends import OddEnd
 from .reader import RecordReader
 
@@ -52,6 +54,8 @@ def java_refusal(codec: int, payload: memoryview) -> str | None:
 def refused_by_java(buffer: Buffer, table: BatchTable) -> list[OddEnd]:
     """Find batches that Kafka's Java code does not read, although kafkafmt reads them (see `java_refusal`)."""
     codecs, starts, sizes = table["attributes"] & CODEC_MASK, table["payload_position"], table["payload_size"]
+    if not codecs.any():
+        return []
     suspects = (codecs != CODEC_NONE) & (sizes == 0) & (table["count"] == 0)
     frames = np.flatnonzero((codecs == CODEC_LZ4) & (sizes >= _LZ4_SMALLEST))
     view = byte_view(buffer)
@@ -77,7 +81,21 @@ def not_read_by_java(buffer: Buffer, table: BatchTable, max_batch_bytes: int) ->
         for _ in reader.read(buffer, suspects, lambda _, __: None):
             pass
         found += [odd for odd in reader.take_odd_ends() if not odd.java_reads]
-    return found
+    # A batch can have both an odd end and flags that Java refuses.
+    return sorted({odd.position: odd for odd in found}.values())
+
+
+def rebuilt_batches(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the row and the rebuilt bytes of each batch that Kafka's Java code does not read to its end.
+
+    A rebuilt batch has the same codec, offsets, timestamps and producer fields.
+    """
+    view = byte_view(buffer)
+    for odd in not_read_by_java(buffer, table, max_batch_bytes):
+        i = int(np.searchsorted(table["position"], odd.position))
+        batch = view[odd.position : odd.position + int(table["size"][i])]
+        codec = int(table["attributes"][i]) & CODEC_MASK
+        yield i, bytes(recompress(batch, codec, max_batch_bytes=max_batch_bytes).records)
 
 
 def _may_be_odd(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> npt.NDArray[np.bool_]:

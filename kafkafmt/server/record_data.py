@@ -5,13 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from .._backend import core
-from ..constants import BATCH_HEADER_SIZE, CODEC_MASK, ENTRY_OVERHEAD, MAGIC_V2, NO_PRODUCER_ID, NO_TIMESTAMP
+from ..constants import BATCH_HEADER_SIZE, ENTRY_OVERHEAD, MAGIC_V2, NO_PRODUCER_ID, NO_TIMESTAMP
 from ..errors import InvalidError, KafkaFormatError
-from ..records import convert, iter_batches, iter_tables, recompress
-from ..records.java_reads import not_read_by_java
+from ..records import convert, iter_batches, iter_tables
+from ..records.java_reads import rebuilt_batches
 from .checked_batches import Span
 from .resources import Resources
 
@@ -79,13 +77,10 @@ def _converted(data: bytes, magic: int, max_batch_bytes: int) -> bytes:
     records = bytes(convert(data, magic, max_batch_bytes=max_batch_bytes).records)
     parts, end = [], 0
     for table in iter_tables(records, check_crc=False):
-        for odd in sorted(not_read_by_java(records, table, max_batch_bytes)):
-            row = table[np.searchsorted(table["position"], odd.position)]
-            stop = odd.position + int(row["size"])
-            codec = int(row["attributes"]) & CODEC_MASK
-            rebuilt = recompress(records[odd.position : stop], codec, max_batch_bytes=max_batch_bytes).records
-            parts += [records[end : odd.position], bytes(rebuilt)]
-            end = stop
+        for i, rebuilt in rebuilt_batches(records, table, max_batch_bytes):
+            position = int(table["position"][i])
+            parts += [records[end:position], rebuilt]
+            end = position + int(table["size"][i])
     return b"".join([*parts, records[end:]]) if parts else records
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from odd_batches import batches_that_java_refuses, batches_with_odd_ends, write_log
+from odd_batches import batch_with_two_oddities, batches_that_java_refuses, batches_with_odd_ends, write_log
 from serving import Client
 
 import kafkafmt
@@ -30,6 +30,14 @@ def test_odd_batches_are_rebuilt_if_java_does_not_read_them(started: Start, tmp_
         assert list(kafkafmt.read_records(sent)) == list(client.read_all("t", 0, partition_max_bytes=100))
         if batch[60]:
             assert list(kafkafmt.read_records(sent)) == list(kafkafmt.read_records(stored))
+
+
+def test_batch_with_two_oddities_is_sent_once(started: Start, tmp_path: Path) -> None:
+    write_log(tmp_path, NORMAL, batch_with_two_oddities(), NORMAL)
+    with Client(started(tmp_path).port) as client:
+        sent = bytes(client.fetch("t", 0, 0).records)
+    assert kafkafmt.check_batches(sent).ok
+    assert [r.offset for r in kafkafmt.read_records(sent)] == list(range(46))
 
 
 def test_appended_odd_batches_are_rebuilt(started: Start, tmp_path: Path) -> None:

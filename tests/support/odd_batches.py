@@ -119,6 +119,13 @@ def batches_that_java_refuses() -> dict[str, bytes]:
     }
 
 
+def batch_with_two_oddities() -> bytes:
+    """Return a batch of 40 records whose lz4 blocks depend on earlier blocks, and whose lz4 frame has no end mark."""
+    plain = bytes(build_batch([(b"key %d" % i, b"%d " % i * 5000) for i in range(40)]))
+    frame = lz4.frame.compress(plain[BATCH_HEADER_SIZE:], block_linked=True)
+    return batch_of(CODEC_LZ4, frame[:-4], plain)
+
+
 def with_dictionary_id(frame: bytes) -> bytes:
     header = bytes([*frame[:4], frame[4] | 1, *frame[5:14]]) + b"\x01\x02\x03\x04" + b"\x00"
     return bytes(with_right_checksum(memoryview(header + frame[15:])))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...constants import CODEC_MASK
-from ...records import recompress
-from ...records.java_reads import not_read_by_java
-from ...types import IntArray, view_of
+from ...records.java_reads import rebuilt_batches
+from ...types import IntArray
 from ..format.file_view import FileView
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -24,24 +22,17 @@ def needs_rebuilding(report: PartitionReport) -> bool:
 
 
 def with_rebuilt(log: PartitionLog, segment: SegmentFile, spans: IntArray) -> tuple[IntArray, list[Restored]]:
-    """Return the byte ranges without the batches that Kafka does not read to their end, and these batches, rebuilt.
-
-    A rebuilt batch has the same codec, offsets, timestamps and producer fields.
-    """
+    """Return the byte ranges without the batches that Kafka does not read to their end, and these batches, rebuilt."""
     holes: list[tuple[int, int]] = []
     rebuilt: list[Restored] = []
     with FileView(segment.place, fill_unreadable=True) as view:
         walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
         for start, end in spans.tolist():
             for position, buffer, table, _ in walker.tables(start, end):
-                for odd in not_read_by_java(buffer, table, log.max_batch_bytes):
-                    row = table[np.searchsorted(table["position"], odd.position)]
-                    stop = odd.position + int(row["size"])
-                    batch = view_of(buffer)[odd.position : stop]
-                    codec = int(row["attributes"]) & CODEC_MASK
-                    data = bytes(recompress(batch, codec, max_batch_bytes=log.max_batch_bytes).records)
-                    holes.append((position + odd.position, position + stop))
-                    rebuilt.append(Restored(int(row["base_offset"]), data))
+                for i, data in rebuilt_batches(buffer, table, log.max_batch_bytes):
+                    begin = position + int(table["position"][i])
+                    holes.append((begin, begin + int(table["size"][i])))
+                    rebuilt.append(Restored(int(table["base_offset"][i]), data))
     if not holes:
         return spans, rebuilt
     cuts = np.array(sorted(holes), np.int64)

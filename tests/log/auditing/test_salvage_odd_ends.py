@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from odd_batches import batches_that_java_refuses, batches_with_odd_ends, write_log
+from odd_batches import batch_with_two_oddities, batches_that_java_refuses, batches_with_odd_ends, write_log
 
 import kafkafmt
 from kafkafmt import build_batch, iter_batches
@@ -46,6 +46,12 @@ def test_batches_with_odd_ends_are_rebuilt_if_java_does_not_read_them(
         assert kafkafmt.check_batches(rebuilt).ok
         if batch[60]:
             assert list(kafkafmt.read_records(rebuilt)) == list(kafkafmt.read_records(copied)), name
+
+
+def test_batch_with_two_oddities_is_rebuilt_once(package: ModuleType, tmp_path: Path) -> None:
+    source = write_log(tmp_path / "in", NORMAL, batch_with_two_oddities(), NORMAL)
+    data = salvaged(source, tmp_path / "out")
+    assert [r.offset for r in kafkafmt.read_records(data)] == list(range(46))
 
 
 def test_merge_rebuilds_batches(package: ModuleType, tmp_path: Path) -> None:
