@@ -81,7 +81,7 @@ def scan_polars(
     ----------
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         Log directories, partition directories or `.log` files. An open log, topic or partition
-        stands for its paths, which are listed again.
+        is read from its paths, which are listed again.
     columns : sequence of str, optional
         Names and order of the columns. By default, the frame has all columns that
         `Partition.to_arrow` lists except `timestampMillis`.

@@ -73,7 +73,7 @@ def export(
     ----------
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         Log directories, partition directories or `.log` files. An open log, topic or partition
-        stands for its paths, which are listed again.
+        is read from its paths, which are listed again.
     output : str or os.PathLike
         One of three kinds of output:
 

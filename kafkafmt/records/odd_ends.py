@@ -57,12 +57,8 @@ def complete_prefix(payload: memoryview, row: Any, limit: int) -> Prefix | None:
 
 def decompressed(payload: memoryview, row: Any, limit: int) -> bytes:
     """Decompress the records of a batch, also if the data has an odd end. Raise KafkaFormatError if that fails."""
-    from ..codecs import Arena, Decompressor
-
-    arena = Arena(1 << 16)
     try:
-        size = Decompressor(limit).decompress(int(row["attributes"]) & CODEC_MASK, payload, arena)
-        return arena.view[:size].tobytes()
+        return _decompressed(int(row["attributes"]) & CODEC_MASK, payload, limit)
     except KafkaFormatError:
         prefix = complete_prefix(payload, row, limit)
         if prefix is None:
@@ -80,7 +76,7 @@ def first_records(buffer: Buffer, row: Any, limit: int) -> tuple[bytes, BatchTab
     payload = byte_view(buffer)[start : start + size]
     if row["magic"] != MAGIC_V2:
         return None
-    data = bytes(payload) if codec == CODEC_NONE else _decompressed(codec, payload, limit)
+    data = bytes(payload) if codec == CODEC_NONE else _beginning(codec, payload, limit)
     ends = _record_ends(data, int(row["count"]))
     table = np.array([row], BATCH_DTYPE)
     table["attributes"] &= ~CODEC_MASK
@@ -98,14 +94,19 @@ def first_records(buffer: Buffer, row: Any, limit: int) -> tuple[bytes, BatchTab
 
 
 def _decompressed(codec: int, payload: memoryview, limit: int) -> bytes:
-    """Return as much of the decompressed data as possible."""
     from ..codecs import Arena, Decompressor
-    from ..odd_codec_ends import decompress_prefix
 
     arena = Arena(1 << 16)
+    size = Decompressor(limit).decompress(codec, payload, arena)
+    return arena.view[:size].tobytes()
+
+
+def _beginning(codec: int, payload: memoryview, limit: int) -> bytes:
+    """Return as much of the decompressed data as possible."""
+    from ..odd_codec_ends import decompress_prefix
+
     try:
-        size = Decompressor(limit).decompress(codec, payload, arena)
-        return arena.view[:size].tobytes()
+        return _decompressed(codec, payload, limit)
     except TooLargeError:
         return b""
     except KafkaFormatError:

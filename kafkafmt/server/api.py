@@ -49,7 +49,7 @@ def serve(
     ----------
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         Log directories, partition directories or `.log` files. An open log, topic or partition
-        stands for its paths.
+        is read from its paths.
     host : str, default "127.0.0.1"
         Address to listen on. Clients on other hosts can connect only if it is not a loopback
         address.

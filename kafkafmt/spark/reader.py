@@ -48,7 +48,7 @@ def read(
         The Spark session. The function registers the data source "kafkafmt" with this session.
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         Log directories, partition directories or `.log` files. An open log, topic or partition
-        stands for its paths, which are listed again.
+        is read from its paths, which are listed again.
     columns : iterable of str, optional
         Names and order of the columns. Other columns are not decoded. By default, the result has
         the columns of Spark's Kafka source.

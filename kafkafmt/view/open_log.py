@@ -22,7 +22,7 @@ def open(
     *paths : str, os.PathLike, Log, Topic, Partition, or a sequence of these
         One or more paths. The result contains the partitions of all paths. A path can be a URL,
         such as ``s3://bucket/backup``, and it can contain the wildcards ``*``, ``?`` and ``[...]``.
-        An open log, topic or partition stands for its paths, which are listed again.
+        An open log, topic or partition is read from its paths, which are listed again.
     replicas : "longest", optional
         If two paths contain the same partition, read the copy with the higher end offset. By
         default, such a partition is an error.

@@ -94,7 +94,7 @@ def dump(
     ----------
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot` and `.checkpoint` files, or
-        directories that contain such files. An open log, topic or partition stands for its paths.
+        directories that contain such files. An open log, topic or partition is read from its paths.
     deep : bool, default False
         Also yield the records of each batch.
     indexes : {"entries", "findings", "sanity"}, default "entries"

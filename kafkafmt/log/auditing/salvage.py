@@ -177,7 +177,7 @@ def salvage(
     ----------
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         Log directories, partition directories or `.log` files. An open log, topic or partition
-        stands for its paths, which are listed again.
+        is read from its paths, which are listed again.
         Nothing is written to these paths.
     output : str or os.PathLike
         The log directory to write. It must be new or empty, and outside `paths`.

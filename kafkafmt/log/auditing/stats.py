@@ -52,7 +52,7 @@ def stats(
     ----------
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         Log directories, partition directories or `.log` files. An open log, topic or partition
-        stands for its paths, which are listed again.
+        is read from its paths, which are listed again.
     topics : str or iterable of str, optional
         Globs that select topics by name. By default all topics, including Kafka's internal topics
         (``__…``).

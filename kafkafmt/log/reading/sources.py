@@ -22,7 +22,7 @@ class OpenedLog(ABC):
 
 
 Source = AnyPath | OpenedLog
-"""A path, or a `kafkafmt.Log`, `kafkafmt.Topic` or `kafkafmt.Partition`, which stands for its paths."""
+"""A path, or a `kafkafmt.Log`, `kafkafmt.Topic` or `kafkafmt.Partition`, which is read from its paths."""
 Sources = Source | Iterable[Source]
 
 

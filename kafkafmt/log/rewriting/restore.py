@@ -142,7 +142,7 @@ def restore(
     ----------
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         Log directories or partition directories, such as the output of `salvage`. An open log,
-        topic or partition stands for its paths, which are listed again. Nothing is written to
+        topic or partition is read from its paths, which are listed again. Nothing is written to
         these paths.
     into : str or os.PathLike
         The log directory (``log.dirs``) of a stopped broker. The topics must exist in the cluster,
