@@ -13,34 +13,19 @@ from ..log.reading.transactions import Transactions
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction.
-
-    Attributes
-    ----------
-    last, first : int
-        Last and first offset of its records.
-    producer_id : int
-        Id of its producer.
-    has_marker : bool
-        Whether the log contains its abort marker.
-    """
+    """An aborted transaction."""
 
     last: int
     first: int
     producer_id: int
-    has_marker: bool
+    has_marker: bool  # if False, the log has no abort marker for it
 
 
 class AbortedTransactions:
-    """The aborted transactions of a part of the log, ordered by last offset.
+    """The aborted transactions of a part of the log, ordered by last offset."""
 
-    Each Fetch request asks for a small range of offsets, so `overlapping` does not check every transaction.
-
-    Parameters
-    ----------
-    transactions : Transactions
-        The outcomes. After transactions were added to this object, `update` must be called.
-    """
+    # Each Fetch request asks for a small range of offsets, so `overlapping` does not check every
+    # transaction.
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions

@@ -51,35 +51,16 @@ FULL_RESCAN = 60.0
 
 @dataclass
 class Cluster:
-    """The cluster that clients see. It consists of one broker.
-
-    Attributes
-    ----------
-    cluster_id : str
-        The cluster id in ``meta.properties``, or an id derived from the served paths if the file
-        contains no cluster id.
-    node_id : int
-        The broker id in ``meta.properties``, or 0 if it is missing.
-    host, port : str and int
-        The advertised address of the broker. `Server.start` sets it.
-    """
+    """The cluster that clients see. It consists of one broker."""
 
     cluster_id: str
     node_id: int
-    host: str = ""
+    host: str = ""  # the advertised address, which `Server.start` sets
     port: int = 0
 
 
 class Topic:
-    """A topic and its partitions.
-
-    Attributes
-    ----------
-    name : str
-        Name of the topic.
-    partitions : dict of ServedPartition
-        The served partitions by partition number, in ascending order.
-    """
+    """A topic and its partitions."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -106,11 +87,9 @@ class Topic:
         return UUID(bytes=hashlib.sha256(f"kafkafmt topic {self.name}".encode()).digest()[:16], version=4)
 
     def keep_id(self, before: Topic) -> None:
-        """Reuse the topic id of `before`, an earlier `Topic` object, if `self` contains all partitions of `before`.
-
-        A `Topic` object creates its topic id when the id is first read. If the id of `before` was
-        never read, no id is reused.
-        """
+        """Reuse the topic id of `before`, an earlier `Topic` object, if `self` contains all partitions of `before`."""
+        # A `Topic` object creates its topic id when the id is first read. If the id of `before` was
+        # never read, no id is reused.
         known = before.__dict__.get("topic_id")
         if known is not None and all(self.partitions.get(n) is served for n, served in before.partitions.items()):
             self.__dict__["topic_id"] = known
@@ -132,30 +111,9 @@ def is_encodable(name: str) -> bool:
 
 
 class Catalog:
-    """The topics and partitions of the served directories.
+    """The topics and partitions of the served directories."""
 
-    Methods that access files block. Request handlers call such methods through `run`.
-
-    Parameters
-    ----------
-    settings : ServerSettings
-        The options of the server, which include the served paths and partitions.
-
-    Attributes
-    ----------
-    cluster : Cluster
-        The cluster that clients see.
-    generation : int
-        Number of times that the served partitions were set.
-    messages : list of str
-        Log messages about files that the server ignores.
-
-    Raises
-    ------
-    OSError, ValueError, PartitionNotFoundError
-        The partitions cannot be found or selected. `discover` and `choose_partitions` describe
-        these errors.
-    """
+    # Most methods block, so request handlers call them through `run`.
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
@@ -223,11 +181,9 @@ class Catalog:
         return existing(self._topics.get(topic or ""), number)
 
     def refresh(self) -> None:
-        """Search for new and deleted partitions, at most every RESCAN seconds.
-
-        If a directory exists but cannot be listed, its known partitions are kept. If another thread
-        is already running `refresh`, return at once.
-        """
+        """Search for new and deleted partitions, at most every RESCAN seconds."""
+        # If a directory exists but cannot be listed, its known partitions are kept. If another
+        # thread already runs `refresh`, return at once.
         if self._refreshing.acquire(blocking=False):
             try:
                 self._refresh()
@@ -235,12 +191,10 @@ class Catalog:
                 self._refreshing.release()
 
     def compare_replicas(self) -> None:
-        """Serve another replica of a partition if it has become the longest one. Call this method periodically.
-
-        Other searches for partitions run only if a client requests metadata. A client that waits at the end of a
-        replica may send no Metadata request for minutes. If a path is a URL, this method does not search, because
-        each search sends requests to the object store.
-        """
+        """Serve another replica of a partition if it has become the longest one. Called periodically."""
+        # Other searches for partitions run only if a client requests metadata, and a client that
+        # waits at the end of a replica may send no Metadata request for minutes. URLs are not
+        # searched, because each search sends requests to the object store.
         if self.settings.replicas is not None and not self._remote:
             self.refresh()
 
@@ -268,10 +222,8 @@ class Catalog:
         self._set(self._without_secrets(select_partitions(found.partitions, s.topics, s.partitions, s.internal)))
 
     def _without_secrets(self, partitions: list[PartitionDir]) -> list[PartitionDir]:
-        """Omit the cluster's metadata log unless the topics contain its name.
-
-        The log contains passwords and SCRAM credentials. A broker never sends it to consumers.
-        """
+        """Omit the metadata log unless the topics name it."""
+        # It contains passwords and SCRAM credentials. A broker never sends it to consumers.
         return [p for p in partitions if p.topic != METADATA_TOPIC or METADATA_TOPIC in self.settings.topics]
 
     def close(self) -> None:
@@ -282,11 +234,9 @@ class Catalog:
         self.resources.close()
 
     def _root_stamps(self) -> tuple[int, ...] | None:
-        """Return the modification times of the served paths. If a path is missing, or is a pattern or URL, return None instead.
-
-        If a partition directory is created, deleted or renamed, the modification time of its log
-        directory changes.
-        """
+        """Return the modification times of the served paths, or None if one is missing, a pattern or a URL."""
+        # If a partition directory is created, deleted or renamed, the time of its log directory
+        # changes.
         try:
             return tuple(os.stat(os.fspath(path)).st_mtime_ns for path in self.settings.paths)
         except OSError:
@@ -334,10 +284,9 @@ class Catalog:
                     served.close()
 
     def _add_missing(self, topic: Topic, before: Topic | None) -> None:
-        """Add an empty partition for each missing partition number below the highest one.
-
-        Many clients, such as librdkafka, require partition numbers that begin at 0 and have no gaps.
-        """
+        """Add an empty partition for each missing partition number below the highest one."""
+        # Many clients, such as librdkafka, require partition numbers that begin at 0 and have no
+        # gaps.
         highest = max(topic.partitions)
         if highest - len(topic.partitions) >= MOST_MISSING:
             return
@@ -363,10 +312,8 @@ class Catalog:
         return 0
 
     def _identify(self) -> Cluster:
-        """Return the cluster id and the broker id in ``meta.properties``.
-
-        If the cluster id is missing, it is derived from the paths. If the broker id is missing, it is 0.
-        """
+        """Return the ids in ``meta.properties``."""
+        # By default, the cluster id is derived from the paths, and the broker id is 0.
         node = 0
         for served in self.partitions:
             if isinstance(served.directory.path, UrlPath):

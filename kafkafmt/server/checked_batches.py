@@ -29,47 +29,17 @@ Omitted = Sequence[tuple[int, int, int]]
 
 
 class Span(NamedTuple):
-    """Consecutive bytes of a segment that are sent together.
-
-    Attributes
-    ----------
-    path : Path or UrlPath
-        The segment.
-    inode : int
-        Inode of the segment when its batches were checked; 0 if the segment is not local.
-    position, size : int
-        Position of the first byte in the segment, and number of bytes. The bytes are complete
-        batches.
-    converted : bool
-        Whether a batch may have to be converted before it is sent (see `CheckedBatches`).
-    """
+    """Consecutive bytes of a segment that are sent together."""
 
     path: Location
-    inode: int
+    inode: int  # when the batches were checked; 0 if the segment is not local
     position: int
     size: int
-    converted: bool
+    converted: bool  # whether a batch may have to be converted before it is sent (see `CheckedBatches`)
 
 
 class CheckedBatches:
-    """Valid batches of one segment, in offset order.
-
-    Attributes
-    ----------
-    start, end : int
-        The range of offsets. The object contains all valid batches in [start, end). Records at
-        other offsets in this range do not exist or are damaged.
-    path, inode : Path or UrlPath, and int
-        The segment, and its inode when the batches were checked. The inode is 0 if the segment is
-        not local.
-    converted : bool
-        Whether a batch may have to be converted before it is sent, because it has record format 0 or 1, or
-        because Kafka's Java code does not read it to its end.
-    transactional : bool
-        Whether a batch belongs to a transaction or is a control batch.
-    lasts : array of int64
-        The last offset of each batch.
-    """
+    """All valid batches of one segment in the offsets [start, end), in offset order."""
 
     __slots__ = (
         "_adjacent",
@@ -125,27 +95,11 @@ class CheckedBatches:
     def select(
         self, offset: int, end: int, room: int, at_least_one: bool, omitted: Omitted = ()
     ) -> tuple[list[Span], int, int, bool]:
-        """Select consecutive batches, beginning with the first batch that ends at or after `offset`.
-
-        Parameters
-        ----------
-        offset : int
-            The offset to start at, in [self.start, self.end).
-        end : int
-            Batches that begin at or after this offset are not selected.
-        room : int
-            Largest number of bytes.
-        at_least_one : bool
-            Whether to select the first batch even if it is larger than `room`.
-        omitted : sequence of (int, int, int)
-            Producer ids, first and last offsets of transactions whose batches are not selected.
-
-        Returns
-        -------
-        tuple of (list of Span, int, int, bool)
-            The byte ranges of the selected batches, their total size, the offset at which to
-            continue, and whether `room` or `end` ended the selection.
-        """
+        """Select batches from the first one that ends at or after `offset`."""
+        # Those that begin at or after `end` are not selected. Returns the byte ranges, their total
+        # size, the offset at which to continue, and whether `room` (in bytes) or `end` ended the
+        # selection. If `at_least_one` is True, the first batch may be larger than `room`. `omitted`
+        # has the producer ids, first and last offsets of transactions that are not selected.
         lasts, ends = self._lasts_view, self._ends_view
         first = bisect_left(lasts, offset)
         before = ends[first - 1] if first else 0

@@ -28,10 +28,7 @@ def undecodable(error: Exception) -> ClosedError:
 
 
 def incomplete(size: int, seconds: float | None) -> ClosedError:
-    """Return the error for a request of `size` bytes that was not received completely in time.
-
-    If `seconds` is None, the memory for requests was full.
-    """
+    """Return the error for a request of `size` bytes that took too long; or for full memory, if `seconds` is None."""
     if seconds is None:
         return ClosedError(f"a request of {size} bytes was incomplete, and the memory for requests is full")
     return ClosedError(f"a request of {size} bytes was still incomplete after {seconds:g} seconds")

@@ -21,22 +21,15 @@ BROKERS_ENDPOINT = 1
 
 
 def missing_topic_error(name: str) -> ErrorCode:
-    """Return the error code for a topic that does not exist.
-
-    A client requests an unknown topic again and again, but stops if the name cannot belong to any topic.
-    """
+    """Return the error code for a topic that does not exist."""
+    # A client requests an unknown topic again and again, but stops if the name cannot belong to any
+    # topic.
     valid = is_topic_name(name)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 class ClusterApis:
-    """Answers ApiVersions, Metadata and DescribeCluster requests.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The topics and partitions that are served.
-    """
+    """Answers ApiVersions, Metadata and DescribeCluster requests."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -55,11 +48,9 @@ class ClusterApis:
         self._answered = answered
 
     async def api_versions(self, _: Any, context: RequestContext) -> Any:
-        """Return the supported APIs and their versions.
-
-        If the request has an unsupported version, the connection encodes the response in version 0
-        (KIP-511).
-        """
+        """Return the supported APIs and their versions."""
+        # If the request has an unsupported version, the connection encodes the response in version
+        # 0 (KIP-511).
         make = protocol.ApiVersionsResponse.ApiVersion
         keys = [] if self._answered is None else list(self._answered.versions())
         response = protocol.ApiVersionsResponse(

@@ -66,68 +66,29 @@ CLOSING = (ConnectionError, ClosedError)
 
 @dataclass
 class Shared:
-    """The objects that all connections of a server share.
-
-    Attributes
-    ----------
-    catalog : Catalog
-        The partitions that are served.
-    handlers : HandlerSet
-        The request handlers of the server.
-    fetch : FetchApi
-        The handler of Fetch.
-    open_apis : frozenset of int or None
-        Keys of the APIs that a client may use before authentication. None if clients need not authenticate.
-    credentials : Credentials
-        The certificate, which can change while the server runs.
-    most_connections : int
-        Largest number of open connections.
-    report_closed : callable
-        Function that logs why a connection was closed.
-    memory : ServerMemory
-        The limits that all connections share.
-    fetch_frames : dict of FetchFrames
-        The layouts of Fetch requests and responses, by version.
-    connections : set of ClientConnection
-        The open connections, including those in the TLS handshake.
-    buffer : memoryview
-        Memory for the bytes of one call of ``recv``.
-    """
+    """The objects that all connections of a server share."""
 
     catalog: Catalog
     handlers: HandlerSet
     fetch: FetchApi
-    open_apis: frozenset[int] | None
+    open_apis: frozenset[int] | None  # APIs that clients may use before authentication; None: no authentication
     credentials: Credentials
     most_connections: int
     report_closed: Callable[[str], None]
     memory: ServerMemory = field(default_factory=ServerMemory)
     fetch_frames: dict[int, FetchFrames] = field(default_factory=fetch_frames)
-    connections: set[ClientConnection] = field(default_factory=set)
+    connections: set[ClientConnection] = field(default_factory=set)  # including those in the TLS handshake
+    # memory for the bytes of one call of ``recv``
     buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BUFFER)))
 
 
 class ClientConnection(Receiver):
-    """Answers the requests of one client connection, one after another.
+    """Answers the requests of one client connection, one after another."""
 
-    The next request is handled only after the response to the previous request was written. Therefore,
-    the server never holds several unread responses for one client.
-
-    Most Fetch requests are answered without a task. If a request must wait, for example for a file or
-    for other clients, a task answers it.
-
-    Parameters
-    ----------
-    shared : Shared
-        The objects that all connections of the server share.
-
-    Attributes
-    ----------
-    principal : str or None
-        Name of the authenticated user.
-    attributes : dict
-        State that handlers keep for the connection.
-    """
+    # The next request is handled only after the response to the previous one was written, so the
+    # server never holds several unread responses for one client. Most Fetch requests are answered
+    # without a task. A request that must wait, for example for a file or for other clients, gets a
+    # task.
 
     transport: asyncio.Transport
 
@@ -210,10 +171,9 @@ class ClientConnection(Receiver):
         await asyncio.gather(task, return_exceptions=True)
 
     def whole_request(self, buffer: memoryview, count: int) -> bool:
-        """Answer a small request, if the first `count` bytes of `buffer` are exactly one request.
-
-        `received` could answer it, too. Most requests arrive as a whole, and are answered here with fewer steps.
-        """
+        """Answer a small request, if the first `count` bytes of `buffer` are exactly one request."""
+        # `received` could answer it, too. Most requests arrive as a whole, and this way has fewer
+        # steps.
         if self._task is not None or not _START.size <= count <= FREE_FRAME or self._closed:
             return False
         size, key, version = _START.unpack_from(buffer)
@@ -246,10 +206,8 @@ class ClientConnection(Receiver):
             self._end(incomplete(size, PARTIAL_TIMEOUT))
 
     def _set_deadline_of_request(self) -> None:
-        """Limit the time until the next request, and until the client is authenticated.
-
-        Clients that do not authenticate could otherwise use all connections for any time.
-        """
+        """Limit the time until the next request, and until the client is authenticated."""
+        # Clients that do not authenticate could otherwise use all connections for any time.
         seconds = self._limits.idle_timeout
         if self._must_authenticate:
             seconds = min(seconds, max(self._authenticate_by - self._loop.time(), 0.0))
@@ -334,11 +292,9 @@ class ClientConnection(Receiver):
             self._shared.report_closed(f"{host}:{port}: connection closed: {error}")
 
     async def _shake_hands(self, context: ssl.SSLContext) -> None:
-        """Encrypt the connection.
-
-        The listener itself does not use TLS. asyncio reports a TLS connection only after the handshake,
-        so clients that never complete the handshake would not count as connections.
-        """
+        """Encrypt the connection."""
+        # The listener itself does not use TLS: asyncio reports a TLS connection only after the
+        # handshake, so clients that never complete the handshake would not count as connections.
         limit = self._limits.handshake_timeout
         self.encrypted = True
         try:
@@ -441,10 +397,8 @@ class ClientConnection(Receiver):
         return None if answer is None else parts_of([len(answer).to_bytes(SIZE_BYTES, "big"), answer])
 
     async def _response_to(self, request: Any, release: Callable[[], None] = nothing_reserved) -> Parts | None:
-        """Return the response to a request, or None if the client expects no response.
-
-        `release` releases the memory that is reserved for the request.
-        """
+        """Return the response, or None if the client expects none."""
+        # `release` releases the memory reserved for the request.
         key, version = request.header.api_key, request.header.api_version
         handler = self._shared.handlers.find(key, version)
         if handler is None or (isinstance(request.body, UnknownBody) and key != API_VERSIONS):

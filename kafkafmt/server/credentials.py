@@ -19,27 +19,7 @@ OTHER_KEY = ("KEY_TYPE_MISMATCH", "KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNE
 
 
 class Credentials:
-    """The certificate of a server, and the users who may connect.
-
-    Parameters
-    ----------
-    settings : ServerSettings
-        The options of the server.
-
-    Attributes
-    ----------
-    tls : ssl.SSLContext or None
-        The certificate for new connections, or None if connections are not encrypted.
-    users : Users or None
-        The users who may authenticate, or None if clients need not authenticate.
-
-    Raises
-    ------
-    OSError
-        A file cannot be read, or is not a valid certificate or key.
-    UsersFileError
-        The users file is not valid.
-    """
+    """The certificate of a server, and the users who may connect. Each is None if the server has none."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -89,11 +69,7 @@ def _refuse_passphrase(key: Path) -> str:
 
 
 def _tls_context(settings: ServerSettings, passphrase: Callable[[], str] | None = None) -> ssl.SSLContext | None:
-    """Return the context for the certificate in `settings`, or None if there is none.
-
-    The function `passphrase` is called if the private key is encrypted. By default, OpenSSL asks for
-    the passphrase on the terminal.
-    """
+    """Return the context for the certificate in `settings`, or None. By default, OpenSSL asks for the passphrase."""
     if settings.tls_cert is None and settings.tls_key is None:
         return None
     if settings.tls_cert is None:

@@ -40,18 +40,9 @@ Kafka's ``max.request.partition.size.limit``.
 
 
 class DescribeApis:
-    """Answers requests that describe topics, log directories, configs, transactions and producers.
+    """Answers requests that describe topics, log directories, configs, transactions and producers."""
 
-    Parameters
-    ----------
-    catalog : Catalog
-        The topics and partitions that are served.
-    settings : ServerSettings
-        The options of the server.
-    known_configs : callable, optional
-        Function that returns the topic configs in the cluster's metadata log, or None if the
-        directories contain no metadata log. A worker thread calls the function.
-    """
+    # `known_configs` runs in a worker thread. It returns None if there is no metadata log.
 
     def __init__(
         self, catalog: Catalog, settings: ServerSettings, known_configs: Callable[[], KnownConfigs | None] | None = None

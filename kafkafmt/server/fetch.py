@@ -50,13 +50,7 @@ UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class FetchApi:
-    """Answers Fetch requests.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The partitions.
-    """
+    """Answers Fetch requests."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -103,11 +97,8 @@ class FetchApi:
     async def changed(
         self, session: FetchSession, answers: list[Answer], deadline: float, connection: Connection
     ) -> bool:
-        """Wait until one of the partitions changes, and return True.
-
-        If no partition changes before the deadline, if the client closes the connection, or if too many
-        partitions wait, return False.
-        """
+        """Wait for a change of a partition."""
+        # Return False after the deadline, if the client leaves, or if too many wait.
         count = len(session) if len(session) > FREE_WAITING else 0
         if count > min(MOST_WAITING // SHARE, MOST_WAITING - self._waiting_partitions):
             return False
@@ -137,10 +128,8 @@ class FetchApi:
     def collect(
         self, session: FetchSession, request: WantedFetch, version: int, known_only: bool
     ) -> list[Answer] | None:
-        """Return the response data for each partition of a fetch session.
-
-        If `known_only` is True, return None instead of reading a file.
-        """
+        """Return the answer for each partition of a fetch session."""
+        # If `known_only`, return None instead of reading a file.
         answers: list[Answer] = []
         left = max(min(request.max_bytes, self._limits.max_fetch_bytes), 0)
         filled = False
@@ -156,10 +145,7 @@ class FetchApi:
     def _answer(
         self, wanted: FetchedPartition, isolation: int, version: int, left: int, first: bool, known_only: bool
     ) -> Answer | None:
-        """Return the part of a Fetch response for one partition, with at most `left` bytes of batches.
-
-        If `first` is True, the first batch is included even if it is larger.
-        """
+        """Return the answer for one partition, with at most `left` bytes; if `first` is True, at least one batch."""
         topic = self.catalog.topic_by_key(wanted.topic)
         served = existing(topic, wanted.request.partition)
         answer = Answer(wanted, served)
@@ -244,11 +230,8 @@ class FetchApi:
         return answer
 
     def _open_files(self, spans: list[Span]) -> None:
-        """Open the segments of a response before the server sends the first byte of the response.
-
-        After the server has sent the first byte, the server can no longer report an error to the
-        client.
-        """
+        """Open the segments of a response before its first byte is sent."""
+        # Later errors cannot be reported to the client.
         files = self.catalog.resources.files
         last = None
         for span in spans:
@@ -273,19 +256,7 @@ class FetchApi:
 
 
 class StartedFetch:
-    """A Fetch request that is being answered.
-
-    Parameters
-    ----------
-    api : FetchApi
-        The handler of Fetch.
-    request : WantedFetch
-        The request.
-    version : int
-        Version of the request.
-    session : FetchSession or ErrorCode
-        The fetch session of the request, or the error to return.
-    """
+    """A Fetch request that is being answered."""
 
     __slots__ = ("_api", "_request", "_session", "_version")
 
@@ -308,10 +279,7 @@ class StartedFetch:
         return self._respond(session, answers)
 
     async def complete(self, connection: Connection, release: Callable[[], None] = nothing_reserved) -> FetchAnswers:
-        """Return the response. If less than `min_bytes` is available, wait at most `max_wait_ms` for more data.
-
-        `release` releases the memory that is reserved for the request.
-        """
+        """Return the response. If less than `min_bytes` is available, wait at most `max_wait_ms` for more data."""
         session, api, loop = self._session, self._api, asyncio.get_running_loop()
         assert isinstance(session, FetchSession)
         deadline = loop.time() + min(max(self._request.max_wait_ms, 0) / 1000, MOST_WAIT)

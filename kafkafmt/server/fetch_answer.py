@@ -16,44 +16,20 @@ UNKNOWN_OFFSET = -1
 
 @dataclass(slots=True)
 class Answer:
-    """The answer for one partition of a Fetch request.
-
-    Attributes
-    ----------
-    wanted : FetchedPartition
-        The client's request for the partition.
-    served : ServedPartition or None
-        The partition, or None if it does not exist.
-    error : ErrorCode
-        The error, or NONE.
-    high_watermark, last_stable_offset, log_start_offset : int
-        The offsets in the response, or -1.
-    aborted : list of (int, int) or None
-        Producer id and first offset of each aborted transaction. None if the client reads uncommitted.
-    spans : list of Span or None
-        Batches that are sent from a file.
-    data : bytes
-        Batches that are not sent from a file.
-    size : int
-        Number of bytes of the batches.
-    next_offset : int
-        The offset that the client will request next, or -1 if it is unknown.
-    changes : int
-        `ServedPartition.changes` before the partition was read.
-    """
+    """The answer for one partition of a Fetch request. Unknown offsets are -1."""
 
     wanted: FetchedPartition
-    served: ServedPartition | None
+    served: ServedPartition | None  # None: the partition does not exist
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = UNKNOWN_OFFSET
     last_stable_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
-    aborted: list[tuple[int, int]] | None = None
-    spans: list[Span] | None = None
-    data: bytes = b""
-    size: int = 0
-    next_offset: int = UNKNOWN_OFFSET
-    changes: int = 0
+    aborted: list[tuple[int, int]] | None = None  # producer id and first offset; None: read_uncommitted
+    spans: list[Span] | None = None  # batches that are sent from a file
+    data: bytes = b""  # batches that are not sent from a file
+    size: int = 0  # number of bytes of the batches
+    next_offset: int = UNKNOWN_OFFSET  # the offset that the client will request next, if known
+    changes: int = 0  # `ServedPartition.changes` before the partition was read
 
     @property
     def offsets(self) -> tuple[int, int, int]:
@@ -63,18 +39,8 @@ class Answer:
 
 @dataclass(slots=True)
 class FetchAnswers:
-    """The answer to a Fetch request. `FetchFrames` converts it to a response.
+    """The answer to a Fetch request. `FetchFrames` converts it to a response."""
 
-    Attributes
-    ----------
-    session_id : int
-        The id of the fetch session, or 0.
-    topics : dict of list of Answer
-        The answers for the partitions, by the name or the id of the topic.
-    error : ErrorCode
-        The error of the whole request, or NONE.
-    """
-
-    session_id: int = 0
-    topics: Mapping[TopicKey, Sequence[Answer]] = field(default_factory=dict)
-    error: ErrorCode = ErrorCode.NONE
+    session_id: int = 0  # 0: no session
+    topics: Mapping[TopicKey, Sequence[Answer]] = field(default_factory=dict)  # by the name or the id of the topic
+    error: ErrorCode = ErrorCode.NONE  # error of the whole request

@@ -39,23 +39,12 @@ _NO_TAGS = b"\0"
 
 
 class FetchFrames:
-    """Reads the requests and writes the responses of one version of Fetch.
+    """Reads the requests and writes the responses of one version of Fetch, in fewer steps than other APIs."""
 
-    Consumers send many Fetch requests, so these are processed in fewer steps than other requests.
-    Usual requests are read without message objects (`read_plain`). For all other requests, the
-    layouts of the message classes are found only once. The response is also written without message
-    objects, and contains references to segments instead of record data.
-
-    Parameters
-    ----------
-    version : int
-        The version of the API.
-
-    Attributes
-    ----------
-    version : int
-        The version of the API.
-    """
+    # Consumers send many Fetch requests. Usual requests are read without message objects
+    # (`read_plain`); for the others, the layouts of the message classes are found only once. The
+    # response is also written without message objects, and refers to segments instead of containing
+    # record data.
 
     def __init__(self, version: int) -> None:
         self.version: int = version
@@ -73,15 +62,7 @@ class FetchFrames:
         """The size field, which is set later, the correlation id, and the throttle time, which is 0."""
 
     def read(self, frame: bytes) -> tuple[int, str | None, WantedFetch]:
-        """Return the correlation id, the client id and the body of a request.
-
-        The caller has checked the size field of the frame.
-
-        Raises
-        ------
-        KafkaFormatError, UnicodeDecodeError
-            The frame is damaged.
-        """
+        """Return the correlation id, the client id and the body of a request. The caller has checked the size field."""
         if self.version >= FIRST_PLAIN_VERSION and (plain := read_plain(frame)) is not None:
             return plain
         header, position = self._request_header.read(frame, SIZE_BYTES, max_objects=MOST_OBJECTS)

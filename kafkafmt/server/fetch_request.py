@@ -40,17 +40,7 @@ class PartitionRequest(NamedTuple):
 
 @dataclass(slots=True)
 class WantedFetch:
-    """What a client requests.
-
-    Attributes
-    ----------
-    max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch : int
-        The fields of ``FetchRequest`` with these names.
-    topics : list of (str or bytes, list of PartitionRequest)
-        The requested partitions by topic.
-    forgotten : list of (str or bytes, list of int)
-        The partitions that are removed from the fetch session.
-    """
+    """What a client requests."""
 
     max_wait_ms: int
     min_bytes: int
@@ -59,7 +49,7 @@ class WantedFetch:
     session_id: int
     session_epoch: int
     topics: list[tuple[TopicKey, list[PartitionRequest]]]
-    forgotten: list[tuple[TopicKey, list[int]]]
+    forgotten: list[tuple[TopicKey, list[int]]]  # partitions that leave the fetch session
 
 
 def wanted_fetch(request: Any, by_id: bool) -> WantedFetch:
@@ -86,17 +76,9 @@ def wanted_fetch(request: Any, by_id: bool) -> WantedFetch:
 
 
 def read_plain(frame: bytes) -> tuple[int, str | None, WantedFetch] | None:
-    """Read a request that contains only what consumers usually send, without creating message objects.
-
-    The version of the request must be FIRST_PLAIN_VERSION or higher. The caller has checked the size
-    field of the frame.
-
-    Returns
-    -------
-    tuple of (int, str or None, WantedFetch), or None
-        The correlation id, the client id and the request. None if the request contains other fields,
-        long arrays or a client id with other characters than ASCII, or if it is damaged.
-    """
+    """Read a usual request without creating message objects. Return None if it is unusual or damaged."""
+    # The version must be FIRST_PLAIN_VERSION or higher, and the caller has checked the size field.
+    # A request is unusual if it has other fields, long arrays, or a client id that is not ASCII.
     try:
         correlation_id, length = _START.unpack_from(frame, _START_AT)
         at = _CLIENT_ID_AT + max(length, 0)

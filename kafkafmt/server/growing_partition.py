@@ -35,29 +35,12 @@ MOST_REPORTED = 1000
 
 
 class GrowingPartition:
-    """One partition whose log may grow. `ServedPartition` is its only subclass.
+    """One partition whose log may grow. `ServedPartition` is its only subclass."""
 
-    Parameters
-    ----------
-    directory : PartitionDir
-        The partition directory.
-    settings : ServerSettings
-        The options of the server.
-    resources : Resources
-        Open files and remembered batches of the whole server.
-    missing : bool, default False
-        True if the log directories do not contain the partition. The server then serves an empty partition.
-
-    Attributes
-    ----------
-    directory : PartitionDir
-        The partition directory, as it was last listed.
-    changes : int
-        A number that increases when the log changes.
-    deleted : bool
-        Whether the partition directory was deleted, or was replaced by the directory of a new topic. The
-        next search for partitions then replaces this object.
-    """
+    # `missing` is True if the log directories do not contain the partition: it is then served
+    # empty. `changes` increases when the log changes. `deleted` means that the directory was
+    # deleted or replaced by one of a new topic; the next search for partitions then replaces this
+    # object.
 
     def __init__(
         self, directory: PartitionDir, settings: ServerSettings, resources: Resources, missing: bool = False
@@ -145,11 +128,10 @@ class GrowingPartition:
         return time.monotonic() - self._checked
 
     def seems_unchanged(self) -> bool:
-        """Return whether the directory and the last segment have not changed since the latest check.
-
-        A result that is older than CHECK_INTERVAL is not used again. The method calls only `stat`, so the
-        event loop can call it. A check in a thread would take longer than the rest of a response.
-        """
+        """Return whether the directory and the last segment have not changed since the latest check."""
+        # This calls only `stat`, so the event loop can call it: a check in a thread would take
+        # longer than the rest of a response. A result that is older than CHECK_INTERVAL is not used
+        # again.
         tail, now = self._tail, time.monotonic()
         if tail is None or now - self._checked < CHECK_INTERVAL:
             return tail is not None
@@ -220,10 +202,7 @@ class GrowingPartition:
         self._listed_once = True
 
     def _check_log_start(self) -> None:
-        """Read the log start offset from the checkpoint, because a live broker may have changed it.
-
-        A broker lowers the log start offset if it truncates the log to a lower offset.
-        """
+        """Read the log start offset again. A live broker may have changed it, and lowers it if it truncates the log."""
         directory = self.directory
         if directory.state == "live" and not self.missing:
             found = self._resources.log_starts.find(directory.path.parent, directory.key)
@@ -291,11 +270,9 @@ class GrowingPartition:
             return None
 
     def is_replaced(self) -> bool:
-        """Return whether the partition directory was deleted or replaced since it was first read, and set `deleted`.
-
-        A new directory can have the inode of the deleted one. Therefore, the method also compares the file
-        ``partition.metadata``, which a broker never changes.
-        """
+        """Return whether the partition directory was deleted or replaced since it was first read, and set `deleted`."""
+        # A new directory can have the inode of the deleted one. So ``partition.metadata`` is
+        # compared too, which a broker never changes.
         unread = self._tail is None and self._metadata is None
         if unread or self.missing or isinstance(self.directory.path, UrlPath):
             return self.deleted

@@ -26,28 +26,13 @@ T = TypeVar("T")
 
 
 def distinct(parts: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
-    """Return the items of a request without duplicates. If several items have the same key, keep the last one.
-
-    Without this function, a small request that repeats one topic many times would cause a huge
-    response.
-    """
+    """Return items with distinct keys; the last one wins."""
+    # A small request with repeated topics could else have a huge response.
     return list({key(part): part for part in parts}.values())
 
 
 class Connection(Protocol):
-    """Interface through which request handlers access a client connection.
-
-    Attributes
-    ----------
-    principal : str or None
-        Name of the authenticated user. None if the client is not authenticated.
-    peer : tuple of str and int
-        Host and port of the client.
-    listener_secure : bool
-        Whether the connection is encrypted.
-    gone : bool
-        Whether the client has closed the connection.
-    """
+    """Interface through which request handlers access a client connection."""
 
     principal: str | None
 
@@ -74,20 +59,10 @@ def nothing_reserved() -> None:
 
 @dataclass(frozen=True)
 class RequestContext:
-    """Header fields and connection of a request.
+    """Header fields and connection of a request."""
 
-    Attributes
-    ----------
-    api_key, api_version : int
-        The API key and the API version in the request header.
-    client_id : str or None
-        The client id in the request header.
-    connection : Connection
-        The connection on which the request arrived.
-    release : callable
-        Function that releases the memory that is reserved for the request. A handler that waits for other clients
-        or for new batches deletes the request and calls this function first.
-    """
+    # A handler that waits for other clients or for new batches deletes the request and calls
+    # `release` first, which releases the memory that is reserved for it.
 
     api_key: int
     api_version: int
@@ -105,18 +80,7 @@ Handlers = Mapping[int, tuple[int, int, Handler]]
 
 
 class HandlerSet:
-    """The request handlers of a server, by API key.
-
-    Parameters
-    ----------
-    *parts : mapping
-        Tables of handlers. Each API may be in only one table.
-
-    Raises
-    ------
-    ValueError
-        Two tables contain the same API, or `kafkafmt.protocol` does not support a version.
-    """
+    """The request handlers of a server, by API key. Each API may be in only one of the tables."""
 
     def __init__(self, *parts: Handlers) -> None:
         self._handlers: dict[int, tuple[int, int, Handler]] = {}
@@ -139,11 +103,8 @@ class HandlerSet:
             yield key, *self._handlers[key][:2]
 
     def find(self, api_key: int, api_version: int) -> Handler | None:
-        """Return the handler of an API, or None if the API or the version is not supported.
-
-        The ApiVersions handler is returned for every version. KIP-511 requires a response to
-        unsupported versions of ApiVersions.
-        """
+        """Return the handler of an API, or None if it is not supported."""
+        # ApiVersions has one for every version (KIP-511).
         found = self._handlers.get(api_key)
         if found is None or not (found[0] <= api_version <= found[1] or api_key == API_VERSIONS):
             return None

@@ -31,37 +31,20 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 class Transaction(NamedTuple):
-    """Latest state of a transactional id.
-
-    Attributes
-    ----------
-    transactional_id : str
-    producer_id, producer_epoch : int
-    state : str
-        One of `TRANSACTION_STATES`.
-    timeout : int
-        Transaction timeout, in ms.
-    start : int
-        Start of the transaction in ms since 1970-01-01 UTC, or -1 if no transaction has started.
-    partitions : tuple of (str, tuple of int)
-        The topics and partitions of the transaction.
-    """
+    """Latest state of a transactional id."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    state: str
-    timeout: int
-    start: int
+    state: str  # one of `TRANSACTION_STATES`
+    timeout: int  # in ms
+    start: int  # in ms since 1970-01-01 UTC; -1: none has started
     partitions: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def read_groups(settings: ServerSettings) -> GroupState:
-    """Return the consumer groups and committed offsets of the served directories.
-
-    If the option `at` is a time, return the state before this time.
-    Damaged data in ``__consumer_offsets`` is skipped and reported to `settings.on_message`.
-    """
+    """Return the groups and commits of the served directories, before the time `at` if there is one."""
+    # Damage is reported.
     logs = _internal_logs(settings, GROUPS_TOPIC)
     at = settings.at
     time = at.n - 1 if at is not None and at.kind == "time" else None
@@ -72,11 +55,8 @@ def read_groups(settings: ServerSettings) -> GroupState:
 
 
 def read_topic_configs(settings: ServerSettings) -> dict[str, dict[str, str]] | None:
-    """Return the explicit configs of each topic in the metadata log of the served directories.
-
-    Secret values are omitted. If several directories contain a metadata log, the log with the highest
-    end offset is used. If no directory contains a metadata log, the result is None.
-    """
+    """Return the explicit configs of each topic, without secrets, or None if there is no metadata log."""
+    # If several directories contain a metadata log, the log with the highest end offset is used.
     states = []
     for path in settings.paths:
         with contextlib.suppress(NoLogError):
@@ -92,10 +72,7 @@ def read_topic_configs(settings: ServerSettings) -> dict[str, dict[str, str]] | 
 
 
 def read_transactions(settings: ServerSettings) -> dict[str, Transaction]:
-    """Return the latest state of each transactional id in the served directories.
-
-    If the option `at` is a time, return the latest state before this time.
-    """
+    """Return the latest state of each transactional id, before the time `at` if there is one."""
     found: dict[str, Transaction] = {}
     for log in _internal_logs(settings, TRANSACTIONS_TOPIC):
         for key, value in _records(log, settings):
@@ -134,11 +111,9 @@ def _records(log: PartitionLog, settings: ServerSettings) -> Iterator[tuple[byte
 
 
 def _internal_logs(settings: ServerSettings, topic: str) -> list[PartitionLog]:
-    """Return the partitions of an internal topic.
-
-    Only the partition directories of `topic` are listed, because a log directory can contain thousands
-    of other partitions.
-    """
+    """Return the partitions of an internal topic."""
+    # Only the directories of `topic` are listed, because a log directory can contain thousands of
+    # others.
     name = re.compile(re.escape(topic) + r"-\d+")
     paths: list[Any] = []
     for given in settings.paths:

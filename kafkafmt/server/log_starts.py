@@ -33,23 +33,9 @@ class LogStarts:
         self._lock = Lock()
 
     def find(self, root: Location, key: tuple[str, int]) -> int | None:
-        """Return the log start offset of a partition in the checkpoint of its log directory.
-
-        If the checkpoint does not contain the partition, the result is 0. A broker omits partitions
-        whose log start offset is the base offset of the first segment.
-
-        Parameters
-        ----------
-        root : Path or UrlPath
-            The log directory.
-        key : tuple of str and int
-            The topic and the number of the partition.
-
-        Returns
-        -------
-        int or None
-            None if the checkpoint has never been read, or if the log directory is not local.
-        """
+        """Return the log start offset in the checkpoint, or None if it was never read or is not local."""
+        # A broker omits partitions whose log start offset is the base offset of the first segment.
+        # For these, the result is 0.
         if isinstance(root, UrlPath):
             return None
         with self._lock:

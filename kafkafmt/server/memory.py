@@ -41,13 +41,9 @@ Schemas are never deleted, so an id is never reused.
 
 
 class Budget:
-    """Limits the total number of bytes that are reserved at the same time. All calls come from one event loop.
+    """Limits the bytes that are reserved at the same time. A larger request gets `capacity`."""
 
-    Parameters
-    ----------
-    capacity : int
-        Largest total, in bytes. If a caller asks for more bytes, only `capacity` bytes are reserved.
-    """
+    # One event loop makes all calls.
 
     def __init__(self, capacity: int) -> None:
         self._capacity = self._free = capacity
@@ -59,13 +55,7 @@ class Budget:
 
     @asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator[Callable[[], None]]:
-        """Wait until `size` bytes are available, and reserve them during the `async with` block.
-
-        Yields
-        ------
-        callable
-            Function that releases the bytes before the end of the block.
-        """
+        """Wait until `size` bytes are available, and reserve them. The function that is yielded releases them early."""
         size = min(size, self._capacity)
         while self._free < size:
             waiting = asyncio.get_running_loop().create_future()
@@ -93,15 +83,10 @@ class Budget:
 
 
 class HeldMemory:
-    """Limits the memory that is used while the server waits for clients.
+    """Limits the memory that is used while the server waits for clients."""
 
-    If the limit is exceeded, the server closes the connection for which it has waited longest.
-
-    Parameters
-    ----------
-    capacity : int
-        Largest total size, in bytes. The memory of a single connection may be larger.
-    """
+    # If the limit is exceeded, the server closes the connection for which it has waited longest. A
+    # single connection may use more than `capacity`.
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -110,16 +95,10 @@ class HeldMemory:
 
     @contextmanager
     def held(self, limit: asyncio.Timeout, size: int) -> Iterator[Callable[[int], None]]:
-        """Count `size` bytes as used memory during the `with` block. `limit` is the timeout of the block.
-
-        If the used memory exceeds the capacity, the timeouts of the `with` blocks that were entered
-        first expire at once, until the used memory is within the capacity.
-
-        Yields
-        ------
-        callable
-            Function that counts more bytes.
-        """
+        """Count `size` bytes as used."""
+        # `limit` is the timeout of the block; the function that is yielded counts more bytes. If
+        # the used memory exceeds the capacity, the timeouts of the blocks that were entered first
+        # expire at once.
         self._add(limit, size)
         try:
             yield partial(self._add, limit)
@@ -137,24 +116,13 @@ class HeldMemory:
 
 
 class ServerMemory:
-    """The limits that all connections of a server share.
-
-    Attributes
-    ----------
-    frames : HeldMemory
-        The bytes of large requests that were received so far.
-    objects : Budget
-        The memory of the objects of large requests and of their responses.
-    unread : HeldMemory
-        The responses that clients have not read yet.
-    turns : asyncio.Semaphore
-        Limits how many large responses are built at the same time.
-    """
+    """The limits that all connections of a server share."""
 
     def __init__(self) -> None:
-        self.frames: HeldMemory = HeldMemory(FRAME_MEMORY)
-        self.objects: Budget = Budget(OBJECT_MEMORY)
-        self.unread: HeldMemory = HeldMemory(UNREAD_MEMORY)
+        self.frames: HeldMemory = HeldMemory(FRAME_MEMORY)  # bytes of large requests received so far
+        self.objects: Budget = Budget(OBJECT_MEMORY)  # memory of the objects of large requests and of their responses
+        self.unread: HeldMemory = HeldMemory(UNREAD_MEMORY)  # responses that clients have not read yet
+        # limits how many large responses are built at the same time
         self.turns: asyncio.Semaphore = asyncio.Semaphore(TURNS)
 
 

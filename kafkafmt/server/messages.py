@@ -22,15 +22,7 @@ MOST_CLOSED = 60
 
 
 class Messages:
-    """Reports log messages, unless the same message was reported shortly before. Threads may share the object.
-
-    Parameters
-    ----------
-    kept : deque of str
-        The latest log messages. Each message that is reported is added.
-    report : callable
-        Function that is called with each log message.
-    """
+    """Reports log messages, unless the same message was reported shortly before. Threads may share the object."""
 
     def __init__(self, kept: deque[str], report: Callable[[str], None]) -> None:
         self._kept = kept

@@ -36,13 +36,7 @@ Found = tuple[int, int, int]
 
 
 class OffsetApis:
-    """Answers ListOffsets and OffsetForLeaderEpoch requests.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The topics and partitions that are served.
-    """
+    """Answers ListOffsets and OffsetForLeaderEpoch requests."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -148,10 +142,8 @@ def _repeated(partitions: Iterable[Key]) -> set[Key]:
 
 
 def _is_undefined(timestamp: int, version: int) -> bool:
-    """Return whether `timestamp` is a special negative value that the given version of ListOffsets does not support.
-
-    Kafka's rule is in ``ReplicaManager.isListOffsetsTimestampUnsupported``.
-    """
+    """Return whether a version of ListOffsets does not support the special negative `timestamp`."""
+    # Kafka's rule is in ``ReplicaManager.isListOffsetsTimestampUnsupported``.
     return timestamp < 0 and version < LOWEST_VERSIONS.get(timestamp, version + 1)
 
 

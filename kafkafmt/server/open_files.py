@@ -15,19 +15,9 @@ MOST_DESCRIPTORS = 1 << 20
 
 
 class OpenSegment:
-    """A segment file that is open, so that its bytes can be sent to clients.
+    """A segment file that is open, so that its bytes can be sent to clients."""
 
-    Attributes
-    ----------
-    path : Path or UrlPath
-        Path of the file, as it was passed to the constructor.
-    view : FileView
-        The open file.
-    descriptor : int
-        The file descriptor, or -1 if the file is not local.
-    inode : int
-        Inode of the file, or 0 if the file is not local.
-    """
+    # The descriptor is -1 and the inode is 0 if the file is not local.
 
     def __init__(self, path: Location) -> None:
         self.path: Location = path
@@ -62,14 +52,9 @@ def descriptor_limit() -> int:
 
 
 class OpenFiles:
-    """The open segments. If there are too many, the least recently used ones are closed. Threads may share the object.
+    """The open segments. The least recently used of more than `capacity` are closed. Threads may share the object."""
 
-    Parameters
-    ----------
-    capacity : int
-        Largest number of unused files that are kept open. It is limited to a quarter of the file
-        descriptors that the process can have.
-    """
+    # The capacity is at most a quarter of the file descriptors that the process can have.
 
     def __init__(self, capacity: int) -> None:
         self._capacity = min(capacity, descriptor_limit() // 4)
@@ -82,10 +67,7 @@ class OpenFiles:
         return len(self._files)
 
     def acquire(self, path: Location, inode: int) -> OpenSegment:
-        """Open the segment at `path` unless it is already open. The caller must pass the result to `release`.
-
-        If the inode of the open segment differs from `inode`, the path is opened again.
-        """
+        """Open a segment if it is not open or has another inode. The caller must pass the result to `release`."""
         with self._lock:
             latest, found = self._latest
             if latest is path and found is not None and found.inode == inode and not found.removed:

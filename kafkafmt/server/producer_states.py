@@ -12,11 +12,9 @@ from ..log.format.snapshots import ProducerEntry, entries_of, states_in
 
 
 def read_producers(log: PartitionLog, max_batch_bytes: int, end: int = NO_END) -> list[ProducerEntry]:
-    """Return the state of each producer at the offset `end` of a log, ordered by producer id.
-
-    The states come from the latest readable producer snapshot before `end`, and are updated with the
-    batches after the snapshot. Damaged batches are skipped.
-    """
+    """Return the state of each producer at the offset `end` of a log, ordered by producer id."""
+    # The states come from the latest readable producer snapshot before `end`, and are updated with
+    # the batches after the snapshot. Damaged batches are skipped.
     start, producers = _latest_snapshot(log, end)
     reader = marker_reader(max_batch_bytes)
     for part in log.parts(start, end, lambda _: None) if start < end else ():
@@ -26,10 +24,7 @@ def read_producers(log: PartitionLog, max_batch_bytes: int, end: int = NO_END) -
 
 
 def _latest_snapshot(log: PartitionLog, end: int) -> tuple[int, Producers]:
-    """Return the offset and the producers of the latest readable producer snapshot at or before `end`.
-
-    If no snapshot can be read, the offset is 0, and there are no producers.
-    """
+    """Return the latest readable producer snapshot at or before `end`, or offset 0 and no producers."""
     folder = log.directory.path
     offsets = offsets_in(files.list_directory(folder)[1], ".snapshot").keys()
     bases = {s.base_offset for s in log.segments if s.base_offset is not None and s.base_offset <= end}

@@ -12,23 +12,10 @@ MOST_BUFFERED = 16 << 10
 
 
 class Receiver(asyncio.BufferedProtocol):
-    """Base class of `ClientConnection`. It stores received bytes until they are a complete request.
+    """Stores received bytes until they are a complete request. Base class of `ClientConnection`."""
 
-    asyncio's `StreamReader` is not used. It needs a task for each connection and two iterations of the event
-    loop for each request.
-
-    Parameters
-    ----------
-    buffer : memoryview
-        Memory for the bytes of one call of ``recv``. All connections of an event loop can share it.
-
-    Attributes
-    ----------
-    transport : asyncio.Transport
-        The connection.
-    at_eof : bool
-        Whether the client sends no more bytes.
-    """
+    # asyncio's `StreamReader` is not used: it needs a task for each connection and two iterations
+    # of the event loop for each request. All connections of an event loop can share `buffer`.
 
     transport: asyncio.Transport
 
@@ -81,11 +68,9 @@ class Receiver(asyncio.BufferedProtocol):
         self.received()
 
     def eof_received(self) -> bool:
-        """Store that the client sends no more bytes. asyncio calls this method.
-
-        Return True to keep the connection open, so that the client still receives responses. With TLS,
-        return False, because asyncio then closes the connection in any case.
-        """
+        """Store that the client sends no more bytes. asyncio calls this method."""
+        # True keeps the connection open, so that the client still receives responses. With TLS,
+        # asyncio closes the connection in any case.
         self.at_eof = True
         if self._waiting is not None:
             self._wake()
@@ -121,10 +106,8 @@ class Receiver(asyncio.BufferedProtocol):
         return taken
 
     async def take_later(self, count: int, received: Callable[[int], None]) -> bytes | None:
-        """Wait for `count` bytes, and return them. If the client closes the connection first, return None.
-
-        Whenever bytes are received, `received` is called with their number.
-        """
+        """Wait for `count` bytes. Return None if the client closes first."""
+        # `received` gets the number of bytes of each receipt.
         received(len(self._received))
         self._needed = count
         if len(self._received) < count and not self.at_eof:
@@ -138,11 +121,9 @@ class Receiver(asyncio.BufferedProtocol):
         return self.take(count)
 
     def set_deadline(self, seconds: float) -> None:
-        """Set the time after which the wait for bytes ends.
-
-        The timer of an earlier deadline is kept. Almost all requests arrive before their deadline, and
-        then need no timer.
-        """
+        """Set the time after which the wait for bytes ends."""
+        # The timer of an earlier deadline is kept: almost all requests arrive before their
+        # deadline, and then need no timer.
         self._deadline = deadline = self._loop.time() + seconds
         if self._timer is None or self._timer_at > deadline:
             self._set_timer(deadline)

@@ -21,33 +21,10 @@ _REST = struct.Struct(">hiqqqhii")
 def in_format(
     resources: Resources, spans: list[Span], magic: int, max_batch_bytes: int, on_damage: OnDamage | None
 ) -> bytes:
-    """Read batches, and convert them to the record format `magic`.
-
-    Batches in the target format are changed only if Kafka's Java code does not read them to their end. Such a
-    batch is rebuilt. A compressed message is converted to one batch with the same codec.
-
-    Parameters
-    ----------
-    resources : Resources
-        The open files.
-    spans : list of Span
-        The batches.
-    magic : {0, 1, 2}
-        The target format.
-    max_batch_bytes : int
-        Largest size of one batch, in bytes after decompression.
-    on_damage : callable or None
-        Function that is called with the `Span`, the position and the error of each batch that cannot
-        be decoded. Such a batch is omitted. If `on_damage` is None, the error is raised.
-
-    Raises
-    ------
-    OSError
-        A file cannot be read, or has changed since its batches were checked.
-    KafkaFormatError
-        A batch cannot be converted. If the format does not support the codec, the error is an
-        `InvalidError`.
-    """
+    """Read batches, and convert them to the record format `magic`."""
+    # Batches in the target format are rebuilt only if Kafka's Java code does not read them to their
+    # end. A compressed message is converted to one batch with the same codec. A batch that cannot
+    # be decoded is omitted and passed to `on_damage`; if that is None, the error is raised.
     parts: list[bytes] = []
     for span in spans:
         data = read_span(resources, span)
@@ -85,13 +62,8 @@ def _converted(data: bytes, magic: int, max_batch_bytes: int) -> bytes:
 
 
 def read_span(resources: Resources, span: Span) -> bytes:
-    """Read the byte range `span` of a segment.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read, or has changed since its batches were checked.
-    """
+    """Read the byte range `span` of a segment."""
+    # An `OSError` also means that the file has changed since it was checked.
     file = resources.files.acquire(span.path, span.inode)
     try:
         data = file.read(span.position, span.size)
@@ -103,11 +75,9 @@ def read_span(resources: Resources, span: Span) -> bytes:
 
 
 def empty_batch(start: int, end: int, leader_epoch: int) -> bytes:
-    """Return a batch of record format 2 that contains no records and covers the offsets [start, end).
-
-    A client that reads the empty batch continues at `end`. Kafka's log cleaner also writes an empty
-    batch if it removes all records of a batch.
-    """
+    """Return a batch of record format 2 that contains no records and covers the offsets [start, end)."""
+    # A client that reads it continues at `end`. Kafka's log cleaner also writes an empty batch if
+    # it removes all records of a batch.
     delta = min(end - start, 2**31) - 1
     rest = _REST.pack(0, delta, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER_ID, -1, -1, 0)
     length = BATCH_HEADER_SIZE - ENTRY_OVERHEAD

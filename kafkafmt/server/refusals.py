@@ -248,24 +248,13 @@ _REFUSED: dict[int, Refuse] = {
 
 
 class Refusals:
-    """Returns an error response to each request that would write to a cluster.
-
-    Parameters
-    ----------
-    settings : ServerSettings
-        The options of the server. For each connection, `settings.on_message` gets one line per refused
-        API.
-    """
+    """Returns an error response to each request that would write to a cluster. Each connection logs an API once."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
 
     def handlers(self) -> Handlers:
-        """Return a handler and the lowest and highest version for each API that the read-only server refuses.
-
-        The result maps an API key to a tuple: the lowest version, the highest version, and the
-        handler. The handler returns an error response.
-        """
+        """Return for each refused API the lowest and the highest version and the handler."""
         found = {}
         for key in _REFUSED:
             known = api(key)

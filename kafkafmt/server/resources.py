@@ -23,22 +23,12 @@ An open reader prevents the file system from freeing the space of a deleted segm
 
 
 class Reader:
-    """Reader of one partition, which returns checked batches in offset order.
-
-    Attributes
-    ----------
-    at : int
-        The offset after the last batch that was returned.
-    parts : generator of Part
-        Generator of the next batches. The generator can keep a segment open.
-    used : float
-        Time of the latest use, on the monotonic clock.
-    """
+    """Reader of one partition, which returns checked batches in offset order."""
 
     def __init__(self, at: int, parts: Generator[Part, None, None]) -> None:
-        self.at = at
-        self.parts = parts
-        self.used: float = time.monotonic()
+        self.at = at  # the offset after the last batch that was returned
+        self.parts = parts  # the next batches; can keep a segment open
+        self.used: float = time.monotonic()  # latest use, on the monotonic clock
 
 
 class Readers:
@@ -90,13 +80,7 @@ class Readers:
 
 
 class Resources:
-    """The open files, cached batches and partition readers of a server.
-
-    Parameters
-    ----------
-    max_open_files : int
-        Largest number of segment files that are kept open between requests.
-    """
+    """The open files, cached batches and partition readers of a server."""
 
     def __init__(self, max_open_files: int) -> None:
         self.files: OpenFiles = OpenFiles(max_open_files)

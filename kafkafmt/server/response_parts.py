@@ -10,17 +10,7 @@ from .served_partition import ServedPartition
 
 
 class FilePart:
-    """Bytes of a segment that were not sent yet.
-
-    Attributes
-    ----------
-    partition : ServedPartition
-        The partition of the segment.
-    span : Span
-        The bytes of the segment that belong to the response.
-    position, size : int
-        Position and number of the bytes that were not sent yet.
-    """
+    """Bytes of a segment that were not sent yet. `span` has all bytes that belong to the response."""
 
     __slots__ = ("partition", "position", "size", "span")
 

@@ -40,20 +40,12 @@ class SegmentError(ClosedError):
 
 
 class ResponseWriter:
-    """Writes the responses of one connection.
+    """Writes the responses of one connection."""
 
-    Without TLS, the responses are written directly to the socket, and nothing else may write to the
-    transport. asyncio's own ``loop.sendfile`` is not used. It waits after each call until the client
-    has read most of the data, even if the kernel has accepted all data. This wait doubles the time
-    of a fetch.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The served partitions and the open segments.
-    unread : HeldMemory
-        Limits the memory of responses that clients have not read yet.
-    """
+    # Without TLS, responses are written directly to the socket, and nothing else may write to the
+    # transport. asyncio's own ``loop.sendfile`` is not used: after each call, it waits until the
+    # client has read most of the data, even if the kernel has accepted all data. This doubles the
+    # time of a fetch.
 
     def __init__(self, catalog: Catalog, unread: HeldMemory) -> None:
         self._unread = unread
@@ -94,10 +86,7 @@ class ResponseWriter:
             _set_once(drained)
 
     def write_now(self, parts: Parts) -> Coroutine[Any, Any, None] | None:
-        """Send a response, as `write` does.
-
-        If the server must wait for the client or for a file, return a coroutine that sends the rest.
-        """
+        """Send a response. If the server must wait for the client or a file, return a coroutine that sends the rest."""
         self._in_turn = 0
         if self._encrypted:
             return self._write(parts)
@@ -107,15 +96,7 @@ class ResponseWriter:
             return self._forget(error)
 
     async def write(self, parts: Parts) -> None:
-        """Send a response, and remove the parts that were sent from `parts`.
-
-        Raises
-        ------
-        ClosedError
-            The client does not read, or a segment was changed while it was sent.
-        ConnectionError
-            The client has closed the connection.
-        """
+        """Send a response, and remove the parts that were sent from `parts`."""
         rest = self.write_now(parts)
         if rest is not None:
             await rest
@@ -146,10 +127,8 @@ class ResponseWriter:
         raise error
 
     def _push(self, parts: Parts) -> bool:
-        """Send what the socket accepts, and remove it from `parts`. Return whether everything was sent.
-
-        A connection stops after MOST_IN_TURN bytes, and at a file that is not local.
-        """
+        """Send what the socket accepts, and remove it from `parts`. Return whether everything was sent."""
+        # A connection stops after MOST_IN_TURN bytes, and at a file that is not local.
         descriptor = self._open_socket()
         try:
             while parts:
@@ -242,11 +221,9 @@ class ResponseWriter:
         return self._descriptor
 
     async def _writable(self, held: int = 0) -> None:
-        """Wait until the socket is writable. `held` is the number of response bytes that stay in memory meanwhile.
-
-        The event loop rejects callbacks for a descriptor that belongs to a transport. Therefore,
-        this method watches a duplicate of the socket's descriptor.
-        """
+        """Wait until the socket is writable. `held` is the number of response bytes that stay in memory meanwhile."""
+        # The event loop rejects callbacks for a descriptor that belongs to a transport. Therefore,
+        # a duplicate is watched.
         loop = asyncio.get_running_loop()
         try:
             watched = os.dup(self._open_socket())

@@ -53,16 +53,9 @@ class Exchange:
 
 
 class SaslApis:
-    """Answers SaslHandshake and SaslAuthenticate requests.
+    """Answers SaslHandshake and SaslAuthenticate requests. A failed authentication closes the connection."""
 
-    If authentication fails, the connection is closed after the error response.
-
-    Parameters
-    ----------
-    users : Users
-        The users who may connect to the server. If the attribute is set to other users, an exchange
-        that has begun continues with the previous users.
-    """
+    # If `users` is replaced, an exchange that has begun continues with the previous users.
 
     def __init__(self, users: Users) -> None:
         self.users: Users = users

@@ -37,21 +37,9 @@ class ScramError(Exception):
 
 
 class ScramServer:
-    """Server side of one SCRAM exchange.
+    """Server side of one SCRAM exchange. `user` is not verified until `final` returns."""
 
-    Parameters
-    ----------
-    mechanism : {"SCRAM-SHA-256", "SCRAM-SHA-512"}
-    users : Users
-    nonce : str, optional
-        The server's part of the nonce. By default, it is random. Tests pass the nonce of an example
-        in the RFC.
-
-    Attributes
-    ----------
-    user : str
-        The user name that the client sent. It is not verified until `final` returns.
-    """
+    # Tests pass the nonce of the RFC.
 
     def __init__(self, mechanism: str, users: Users, nonce: str | None = None) -> None:
         self.user: str = ""

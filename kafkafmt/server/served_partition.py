@@ -41,30 +41,14 @@ MOST_CLIENTS = 8
 
 
 class Fetched(NamedTuple):
-    """Batches to send.
-
-    Attributes
-    ----------
-    spans : list of Span
-        The bytes of the batches.
-    size : int
-        Number of bytes.
-    next_offset : int
-        The offset from which to continue.
-    damaged : bool
-        Whether the next batch is damaged, so that the server must return an error.
-    transactional : bool
-        Whether one of the batches may belong to a transaction or may be a control batch.
-    converted : bool
-        Whether one of the batches may have to be converted before it is sent (see `CheckedBatches`).
-    """
+    """Batches to send."""
 
     spans: list[Span]
     size: int
-    next_offset: int
-    damaged: bool = False
-    transactional: bool = False
-    converted: bool = False
+    next_offset: int  # the offset from which to continue
+    damaged: bool = False  # the next batch is damaged, so the server must return an error
+    transactional: bool = False  # a batch may belong to a transaction or be a control batch
+    converted: bool = False  # a batch may have to be converted first (see `CheckedBatches`)
 
 
 def _epochs_below(epochs: Epochs, end: int) -> Epochs:
@@ -73,12 +57,10 @@ def _epochs_below(epochs: Epochs, end: int) -> Epochs:
 
 
 class ServedPartition(GrowingPartition):
-    """One partition that is served. The methods are blocking, and may be called in several threads.
+    """One partition that is served. The methods block, and may be called in several threads."""
 
-    Methods with a parameter `known_only` neither block nor access files if `known_only` is True.
-    The event loop can then call these methods. `GrowingPartition` describes the parameters of the
-    constructor.
-    """
+    # Methods with a parameter `known_only` neither block nor access files if it is True, so the
+    # event loop can call them.
 
     def __init__(
         self, directory: PartitionDir, settings: ServerSettings, resources: Resources, missing: bool = False
@@ -104,11 +86,9 @@ class ServedPartition(GrowingPartition):
             return max(min(self._stable(end), end), self.log_start_offset)
 
     def known_offsets(self) -> tuple[int, int, int | None] | None:
-        """Return the log start offset, the high watermark, and the last stable offset if it is known. No file is read.
-
-        Return None if the high watermark is not known, or if the files may have changed and must be
-        read again.
-        """
+        """Return the log start offset, high watermark and last stable offset (or None) without reading a file."""
+        # Return None if the high watermark is unknown, or if the files may have changed and must be
+        # read again.
         # Read self._tail and self._transactions only once, because another thread may replace them.
         tail, transactions = self._tail, self._transactions
         if tail is None or not self.seems_unchanged():
@@ -150,11 +130,9 @@ class ServedPartition(GrowingPartition):
         return _epochs_below(epochs, self._log_end())
 
     def _end_before_last_segment(self) -> int | None:
-        """Return the end that the option `at` selects, or None if the end is not an offset before the last segment.
-
-        The last segment is not read, because the end of the log is not needed. This saves time in Metadata requests,
-        which determine the leader epoch of every partition.
-        """
+        """Return the end that the option `at` selects, or None if the end is not an offset before the last segment."""
+        # The last segment is not read. This saves time in Metadata requests, which determine the
+        # leader epoch of every partition.
         at = self._settings.at
         if at is None or at.kind != "offset" or self._tail is not None:
             return None
@@ -196,11 +174,8 @@ class ServedPartition(GrowingPartition):
             return found if found is not None and found.offset < end else None
 
     def aborted(self, start: int, end: int, known_only: bool = False) -> Aborted | None:
-        """Return the aborted transactions that have records in [start, end).
-
-        If `known_only` is True, return None if a file would have to be read, or if another thread
-        uses the partition.
-        """
+        """Return the aborted transactions in [start, end)."""
+        # If `known_only`, return None instead of reading a file or waiting.
         if not self._lock.acquire(blocking=not known_only):
             return None
         try:
@@ -213,27 +188,11 @@ class ServedPartition(GrowingPartition):
     def fetch(
         self, offset: int, end: int, max_bytes: int, at_least_one: bool, known_only: bool = False, omitted: Omitted = ()
     ) -> Fetched | None:
-        """Select batches to send, starting with the batch that contains `offset`.
-
-        Parameters
-        ----------
-        offset, end : int
-            The range of offsets. A batch that begins at or after `end` is not selected.
-        max_bytes : int
-            Largest number of bytes.
-        at_least_one : bool
-            Whether to select the first batch even if it is larger than `max_bytes`.
-        known_only : bool, default False
-            Return None if a file would have to be read.
-        omitted : sequence of (int, int, int)
-            Producer ids, first and last offsets of transactions whose batches are not selected.
-
-        Returns
-        -------
-        Fetched or None
-            If no valid batch is left before `end`, `spans` is empty and `next_offset` is
-            `end`.
-        """
+        """Select batches from the one that contains `offset`. Those that begin at or after `end` are not selected."""
+        # If `at_least_one` is True, the first batch may be larger than `max_bytes`. If `known_only`
+        # is True, return None instead of reading a file. `omitted` has the producer ids, first and
+        # last offsets of transactions that are not selected. If no valid batch is left before
+        # `end`, `spans` is empty and `next_offset` is `end`.
         if known_only:  # No lock is needed, because other threads replace items of `_lists` atomically.
             return self._fetch(offset, end, max_bytes, at_least_one, True, omitted)
         with self._lock:
@@ -276,14 +235,9 @@ class ServedPartition(GrowingPartition):
         return Fetched(spans, size, at, False, transactional, converted)
 
     def to_read_ahead(self, offset: int, next_offset: int) -> int | None:
-        """Return the offset at which reading ahead starts. Return None if nothing should be read ahead.
-
-        Parameters
-        ----------
-        offset, next_offset : int
-            The range of offsets in a response. Batches are checked ahead only if a client reads the
-            partition in order, that is, if an earlier response ended at `offset`.
-        """
+        """Return the offset at which reading ahead starts after a response with [offset, next_offset), or None."""
+        # Batches are checked ahead only if a client reads the partition in order, that is, if an
+        # earlier response ended at `offset`.
         continued = offset in self._continuations
         if continued:
             self._continuations.remove(offset)
@@ -301,10 +255,8 @@ class ServedPartition(GrowingPartition):
         return next_offset
 
     def read_ahead(self, offset: int) -> None:
-        """Check the batches from `offset` on, before a client requests them.
-
-        Errors are ignored here, because they occur again if a client requests these batches.
-        """
+        """Check the batches from `offset` on before a client requests them."""
+        # Errors are ignored: they occur again then.
         try:
             with self._lock:
                 end = self._log_end()
@@ -335,11 +287,9 @@ class ServedPartition(GrowingPartition):
         return min(self._cap, end)
 
     def _offset_of_bound(self, bound: OffsetBound, end: int) -> int:
-        """Convert the option `at` to an offset.
-
-        `OffsetBound.resolve` would check the whole last segment to find the end of the log, and would
-        keep the result in memory.
-        """
+        """Convert the option `at` to an offset."""
+        # `OffsetBound.resolve` would check the whole last segment to find the end of the log, and
+        # would keep the result in memory.
         if bound.kind == "before_end":
             return max(end - bound.n, 0)
         found = bound.find(self.log)

@@ -23,20 +23,11 @@ Key = tuple[TopicKey, int]
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """A partition that a client reads.
+    """A partition that a client reads."""
 
-    Attributes
-    ----------
-    topic : str or bytes
-        Name or id of the topic, whichever the client sent.
-    request : PartitionRequest
-        The latest request for the partition.
-    sent : tuple of int or None
-        High watermark, last stable offset and log start offset of the latest response.
-    """
-
-    topic: TopicKey
+    topic: TopicKey  # name or id, whichever the client sent
     request: PartitionRequest
+    # high watermark, last stable offset and log start offset of the latest response
     sent: tuple[int, int, int] | None = None
 
     @property
@@ -47,35 +38,17 @@ class FetchedPartition:
 
 @dataclass(slots=True)
 class FetchSession:
-    """The partitions that a client reads in one fetch session. The next request reads the partitions in this order.
+    """The partitions that a client reads in one fetch session, in the order in which the next request reads them."""
 
-    Attributes
-    ----------
-    session_id : int
-        The id of the session; 0 if the client does not use a session.
-    epoch : int
-        The epoch of the next request.
-    incremental : bool
-        Whether a response contains only partitions that have changed.
-    by_id : bool
-        Whether the client names topics by their ids.
-    partitions : dict of FetchedPartition
-        The partitions, by topic and number.
-    unknown : dict of FetchedPartition
-        Partitions that do not exist, after a response has contained the error. They need no time until the client
-        requests them again, or until the served partitions change. Otherwise, a small request could have a
-        response with thousands of errors.
-    generation : int
-        `Catalog.generation` when the partitions were last checked.
-    """
-
-    session_id: int = 0
-    epoch: int = 0
-    incremental: bool = False
-    by_id: bool = False
+    session_id: int = 0  # 0: the client does not use a session
+    epoch: int = 0  # of the next request
+    incremental: bool = False  # a response contains only partitions that have changed
+    by_id: bool = False  # the client names topics by their ids
     partitions: OrderedDict[Key, FetchedPartition] = field(default_factory=OrderedDict)
+    # Partitions whose error a response has contained. They need no time until the client requests them
+    # again or the served partitions change: a small request could else cause thousands of errors.
     unknown: OrderedDict[Key, FetchedPartition] = field(default_factory=OrderedDict)
-    generation: int = 0
+    generation: int = 0  # `Catalog.generation` when the partitions were last checked
 
     def __len__(self) -> int:
         return len(self.partitions) + len(self.unknown)
@@ -118,17 +91,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The fetch sessions of a server. If there are too many, the least recently used ones are dropped.
-
-    Parameters
-    ----------
-    capacity : int
-        Largest number of sessions.
-
-    Notes
-    -----
-    Kafka's counterpart is ``FetchSessionCache``.
-    """
+    """The fetch sessions. Beyond `capacity`, the least recently used are dropped. Kafka's is ``FetchSessionCache``."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -140,10 +103,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, request: WantedFetch, by_id: bool) -> FetchSession | ErrorCode:
-        """Return the fetch session for a request. If the request does not match a session, return an error code.
-
-        `by_id` is True if the request names topics by their ids.
-        """
+        """Return the fetch session for a request, or an error code. `by_id`: the request names topics by their ids."""
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._drop(session_id)

@@ -56,43 +56,7 @@ class ServerLimits:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """The options of a server.
-
-    Attributes
-    ----------
-    paths : tuple of str or os.PathLike
-        The log directories, partition directories and `.log` files to serve.
-    topics, partitions : tuple of str and of int
-        Topic globs and partition numbers to serve. An empty tuple selects all.
-    internal : bool, default False
-        Whether to serve Kafka's internal topics (``__…``). `__cluster_metadata` is served only if
-        `topics` contains its name.
-    replicas : "longest" or None
-        Copy to serve if two paths contain the same partition. None raises an error.
-    isolation : {"read_uncommitted", "read_committed"}
-        "read_committed" hides aborted and open transactions from all clients, including those that
-        request "read_uncommitted".
-    at : OffsetBound or None
-        Serve each log as it was before this offset or time. By default, the whole log is served.
-    on_error : {"skip", "fail"}
-        "skip" omits damaged data. "fail" returns the error CORRUPT_MESSAGE at the first damage.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of a batch after decompression, in bytes.
-    host, port : str and int
-        Address to listen on. If the port is 0, a free port is chosen.
-    advertise : tuple of (str, int) or None
-        Host and port that the server reports to clients. The default is the address of the listener.
-    tls_cert, tls_key : Path or None
-        Certificate chain and private key in PEM format. If they are given, clients must use TLS.
-    insecure : bool, default False
-        Whether to allow unencrypted connections to a host that is not a loopback address.
-    users, groups_file : Path or None
-        The file of SASL users, and the file in which the server stores committed offsets.
-    limits : ServerLimits
-        Limits on the resources that clients can use.
-    on_message : callable
-        Function that is called with each log line.
-    """
+    """The options of a server; `kafkafmt.serve` describes them."""
 
     paths: tuple[str | os.PathLike[str], ...]
     topics: tuple[str, ...] = ()

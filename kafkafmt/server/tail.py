@@ -48,29 +48,11 @@ class ReplacedTailError(Exception):
 
 
 class Tail:
-    """Tracks the end of a log to which a broker may append.
+    """Tracks the end of a log to which a broker may append."""
 
-    Parameters
-    ----------
-    log : PartitionLog
-        The log. Its last segment is read to find the end.
-    plan : bool, default False
-        Whether to check the whole last segment for damage. Pass True if its end is damaged.
-
-    Attributes
-    ----------
-    segment : SegmentFile or None
-        The last segment.
-    position : int
-        The position after the last valid batch in the segment, in bytes. A broker may be writing the
-        bytes after this position.
-    end : int
-        The offset after the last valid batch, or the base offset of the last segment if that offset
-        is higher.
-    damaged : list of Damage
-        Damage after which the last segment contains no valid batch. Damage that is followed by batches
-        is not included.
-    """
+    # `position` is the byte after the last valid batch; a broker may be writing the bytes after it.
+    # `end` is the offset after this batch, or the base offset of the last segment if that is
+    # higher. `damaged` has only damage that no valid batch follows.
 
     def __init__(self, log: PartitionLog, plan: bool = False) -> None:
         self.segment: SegmentFile | None = log.segments[-1] if log.segments else None
@@ -94,11 +76,7 @@ class Tail:
             self.damaged = [d for d in found.damaged if d.last_offset is None]
 
     def _walk_to_end(self, segment: SegmentFile, max_batch_bytes: int) -> bool:
-        """Find the last batch: start at the last entry of the offset index, and read the batches after it.
-
-        Return True if the last batch was found. If the index or a batch is damaged, return False,
-        so that the caller checks the whole segment.
-        """
+        """Find the last batch from the last index entry on. Return False if the index or a batch is damaged."""
         with FileView(segment.place, fill_unreadable=True) as view:
             if is_hole(view):
                 return True
@@ -125,10 +103,8 @@ class Tail:
         self._last_head = start + at, bytes(buffer[at : at + min(size, BATCH_HEADER_SIZE)])
 
     def is_unchanged(self) -> bool:
-        """Return whether the size and the modification time of the last segment are the same as before the latest read.
-
-        The size is not sufficient, because a broker can append to a preallocated segment.
-        """
+        """Return whether the last segment has the size and modification time of the latest read."""
+        # The size is not sufficient, because a broker can append to a preallocated segment.
         state = self._present_state()
         return state == self._state and (state is None or state[1] != UNSETTLED)
 
@@ -151,21 +127,10 @@ class Tail:
         return status.st_size, settled(status.st_mtime_ns)
 
     def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
-        """Call `take` with the batches that a broker has appended to `segment`.
-
-        `segment` is the segment of the previous call of `read`, or a segment after it. If the
-        segment ends with an incomplete batch, the batch is passed to the callback `take` only after
-        the broker has completed it.
-
-        Raises
-        ------
-        DamagedTailError
-            The next bytes are damaged.
-        ReplacedTailError
-            The last known batch was overwritten.
-        OSError
-            The file cannot be read.
-        """
+        """Call `take` with the batches that a broker has appended."""
+        # An incomplete batch waits until the broker has completed it. `segment` is the segment of
+        # the previous call or a later one. DamagedTailError: the next bytes are damaged.
+        # ReplacedTailError: the last known batch was overwritten.
         if self.segment is None or segment.name != self.segment.name:
             self.segment, self.position, self._unread, self._last_head = segment, 0, None, None
             self.end = max(self.end, segment.base_offset or 0)

@@ -31,11 +31,10 @@ FRESH_SECONDS = 30.0
 
 
 class TransactionApis:
-    """Answers requests that describe transactions and producers.
+    """Answers requests that describe transactions and producers."""
 
-    ListTransactions version 2 is not supported. Its requests contain a regular expression, which a
-    client could use to block the server.
-    """
+    # ListTransactions version 2 is not supported: its requests contain a regular expression, which
+    # a client could use to block the server.
 
     def __init__(self, catalog: Catalog, settings: ServerSettings) -> None:
         self._catalog = catalog

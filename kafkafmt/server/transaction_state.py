@@ -13,39 +13,24 @@ from .aborted_transactions import AbortedTransactions
 
 
 class Aborted(NamedTuple):
-    """The aborted transactions in a range of offsets.
+    """The aborted transactions in a range of offsets."""
 
-    Attributes
-    ----------
-    listed : list of (int, int)
-        The producer id and the first offset of each aborted transaction that ends with a marker,
-        ordered by first offset. A client omits the records of these transactions.
-    unmarked : list of (int, int, int)
-        The producer id, the first and the last offset of each aborted transaction whose marker is
-        damaged or missing. A client needs the marker to find the end of a transaction, so the server
-        omits the batches of these transactions.
-    """
+    # `listed` has the producer id and first offset of those with a marker, ordered by offset: a
+    # client omits their records. `unmarked` has the producer id, first and last offset of those
+    # whose marker is damaged or missing. A client would not find their end, so the server omits
+    # their batches.
 
     listed: list[tuple[int, int]]
     unmarked: list[tuple[int, int, int]]
 
 
 class TransactionState:
-    """Finds out which transactions of one partition are aborted, and which are open.
+    """Finds out which transactions of one partition are aborted, and which are open."""
 
-    Aborted transactions before the first open transaction are read on demand, one segment at a time.
-    Batches from the first open transaction to the end of the log are processed in offset order.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The log of the partition.
-    end : int
-        The offset up to which the log is read.
-    whole : bool, default False
-        If True, read the log from its start and ignore offsets from `end` on. If False, the log must
-        end at `end`.
-    """
+    # Aborted transactions before the first open one are read on demand, one segment at a time.
+    # Batches from the first open transaction to the end of the log are processed in offset order.
+    # If `whole` is True, the log is read from its start, and offsets from `end` on are ignored.
+    # Otherwise, the log must end at `end`.
 
     def __init__(self, log: PartitionLog, end: int, whole: bool = False) -> None:
         self._log = log

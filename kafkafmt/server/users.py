@@ -39,16 +39,7 @@ class UsersFileError(ValueError):
 
 @dataclass(frozen=True, repr=False)
 class ScramCredential:
-    """A salted password for SCRAM.
-
-    Attributes
-    ----------
-    mechanism : {"SCRAM-SHA-256", "SCRAM-SHA-512"}
-    salt, stored_key, server_key : bytes
-        Salt, StoredKey and ServerKey of RFC 5802.
-    iterations : int
-        Number of PBKDF2 iterations.
-    """
+    """A salted password for SCRAM, with the names of RFC 5802."""
 
     mechanism: str
     salt: bytes
@@ -84,40 +75,15 @@ class ScramCredential:
 
 @dataclass(frozen=True, repr=False)
 class Users:
-    """The users who may connect to a server.
+    """The users who may connect to a server."""
 
-    Attributes
-    ----------
-    passwords : dict of str to str
-        Passwords by user name.
-    credentials : dict of (str, str) to ScramCredential
-        Salted passwords by user name and mechanism.
-    """
-
-    passwords: dict[str, str] = field(default_factory=dict)
-    credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict)
+    passwords: dict[str, str] = field(default_factory=dict)  # by user name
+    credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict)  # by user name and mechanism
     _secret: bytes = field(default_factory=lambda: os.urandom(32))
 
     @classmethod
     def read(cls, path: Path, before: Users | None = None) -> Users:
-        """Read a users file.
-
-        Parameters
-        ----------
-        path : Path
-            The file.
-        before : Users, optional
-            The users that the file contained before. The salts of dummy credentials, and of
-            credentials that are computed from passwords, do not change. A changed salt would
-            reveal which users have salted passwords.
-
-        Raises
-        ------
-        UsersFileError
-            A line is not valid, or the file contains no user.
-        OSError
-            The file cannot be read.
-        """
+        """Read a users file. `before` keeps the salts: a changed one would reveal which users have salted passwords."""
         if path.stat().st_size > MAX_FILE_BYTES:
             raise UsersFileError(f"{path} is larger than {MAX_FILE_BYTES} bytes, so it is not a users file")
         try:
@@ -134,11 +100,9 @@ class Users:
         return users
 
     def credential(self, mechanism: str, user: str) -> tuple[ScramCredential, bool]:
-        """Return the user's credential for a SCRAM mechanism, and whether the user has one.
-
-        A user that has none gets a dummy credential. The length of its salt, its number of iterations and
-        the time of this call do not reveal whether the user exists.
-        """
+        """Return the user's credential for a SCRAM mechanism, and whether the user has one."""
+        # A user that has none gets a dummy credential. The length of its salt, its number of
+        # iterations and the time of this call do not reveal whether the user exists.
         stored, password = self.credentials.get((user, mechanism)), self.passwords.get(user)
         salt, iterations = self._salt(mechanism, user)
         if stored is not None:
@@ -147,11 +111,9 @@ class Users:
         return stored or derived, stored is not None or password is not None
 
     def check_password(self, user: str, password: str) -> bool:
-        """Return whether `password` is the user's password.
-
-        The time of this call does not reveal whether the user exists: for each mechanism, it computes as many
-        iterations as the largest number in a salted password.
-        """
+        """Return whether `password` is the user's password."""
+        # The time of this call does not reveal whether the user exists: for each mechanism, it
+        # computes as many iterations as the largest number in a salted password.
         if len(password.encode()) > MAX_PASSWORD_BYTES:
             return False
         known = self.passwords.get(user)
@@ -175,11 +137,9 @@ class Users:
         return stored
 
     def _salt(self, mechanism: str, user: str) -> tuple[bytes, int]:
-        """Return a salt and a number of iterations for a user without a salted password.
-
-        Both are constant for a mechanism and user, and differ between servers. The length of the salt and the
-        number of iterations are those of one of the salted passwords.
-        """
+        """Return a salt and a number of iterations for a user without a salted password."""
+        # Both are constant for a mechanism and user, and differ between servers. The length of the
+        # salt and the number of iterations are those of one of the salted passwords.
         keyed = hashlib.shake_256(self._secret + f"{mechanism}:{user}".encode())
         stored = self._stored.get(mechanism)
         if not stored:

@@ -53,33 +53,11 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
 
 
 class GroupApis:
-    """Handle the requests of all Kafka APIs that concern consumer groups.
+    """Handles the requests of all APIs of consumer groups. Kafka's counterpart is ``GroupCoordinatorService``."""
 
-    Parameters
-    ----------
-    catalog : Catalog
-        The topics that the server serves, and the address of the group coordinator.
-    seed_groups : callable, optional
-        Function that returns the groups and the committed offsets in the log directories. It is
-        called in a thread. By default, the server starts without groups. Groups from the log
-        directories have no members at first, because their members use another server.
-    groups_file : Path, optional
-        File that keeps committed offsets across restarts of the server. By default, committed
-        offsets are kept in memory only.
-    limits : GroupLimits, optional
-        Limits on the number and the memory of groups. By default, `GroupLimits()`.
-
-    Raises
-    ------
-    GroupsFileError
-        The file is not a groups file, or another server uses the file.
-    OSError
-        The groups file cannot be read or written.
-
-    Notes
-    -----
-    Kafka's counterpart is ``GroupCoordinatorService``.
-    """
+    # `seed_groups` is called in a thread. It returns the groups and the committed offsets in the
+    # log directories. These groups have no members at first, because their members use another
+    # server. Without `groups_file`, commits are kept in memory only.
 
     def __init__(
         self,

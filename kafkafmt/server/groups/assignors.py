@@ -14,26 +14,7 @@ Topics = Mapping[str, tuple[int, ...]]
 
 
 def assign_range(members: Mapping[str, frozenset[str]], topics: Topics, before: Assignment) -> Assignment:
-    """Assign a range of consecutive partitions of each topic to each member.
-
-    Parameters
-    ----------
-    members : mapping of str to frozenset of str
-        The names of the topics to which each member subscribes, by member id.
-    topics : mapping of str to tuple of int
-        The partition numbers of each topic, by topic name.
-    before : dict of str to set
-        The previous assignment. The range assignor ignores it.
-
-    Returns
-    -------
-    dict of str to set of (str, int)
-        The topic and the number of each assigned partition, by member id.
-
-    Notes
-    -----
-    Kafka's counterpart is ``RangeAssignor``.
-    """
+    """Assign consecutive partitions of each topic to each member. Kafka's counterpart is ``RangeAssignor``."""
     assigned: Assignment = {member: set() for member in members}
     for topic, numbers in topics.items():
         subscribed = sorted(member for member, names in members.items() if topic in names)
@@ -49,26 +30,7 @@ def assign_range(members: Mapping[str, frozenset[str]], topics: Topics, before: 
 
 
 def assign_uniform(members: Mapping[str, frozenset[str]], topics: Topics, before: Assignment) -> Assignment:
-    """Balance the number of partitions per member, and move as few partitions as possible.
-
-    Parameters
-    ----------
-    members : mapping of str to frozenset of str
-        The names of the topics to which each member subscribes, by member id.
-    topics : mapping of str to tuple of int
-        The partition numbers of each topic, by topic name.
-    before : dict of str to set
-        The previous assignment. Each member keeps its partitions, up to its new share.
-
-    Returns
-    -------
-    dict of str to set of (str, int)
-        The topic and the number of each assigned partition, by member id.
-
-    Notes
-    -----
-    Kafka's counterpart is ``UniformAssignor``.
-    """
+    """Balance the partitions per member, and move as few as possible. Kafka's counterpart is ``UniformAssignor``."""
     assigned: Assignment = {member: set() for member in members}
     if not members:
         return assigned

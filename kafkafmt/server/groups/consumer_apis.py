@@ -32,17 +32,7 @@ CONSUMER_MEMBER = 1
 
 
 class ConsumerApis:
-    """Handles the requests of the consumer group protocol (KIP-848).
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The topics that the server serves.
-    coordinator : Coordinator
-        The groups that the requests read and change.
-    on_change : callable
-        Function that is called with each group whose members have changed.
-    """
+    """Handles the requests of the consumer group protocol (KIP-848)."""
 
     def __init__(self, catalog: Catalog, coordinator: Coordinator, on_change: Callable[[AnyGroup], None]) -> None:
         self._catalog = catalog
@@ -194,10 +184,8 @@ class ConsumerApis:
 
 
 def _request_error(request: ConsumerGroupHeartbeatRequest, version: int) -> tuple[ErrorCode, str | None]:
-    """Return the error code and the message for a heartbeat request, or (NONE, None) if the request is valid.
-
-    Kafka's counterpart is ``throwIfConsumerGroupHeartbeatRequestIsInvalid``.
-    """
+    """Return the error code and message of a heartbeat request, or (NONE, None) if it is valid."""
+    # Kafka's counterpart is ``throwIfConsumerGroupHeartbeatRequestIsInvalid``.
     if request.subscribed_topic_regex:
         return (
             ErrorCode.INVALID_REGULAR_EXPRESSION,

@@ -50,11 +50,7 @@ class ConsumerState(StrEnum):
 
 
 class Heartbeat(NamedTuple):
-    """The fields of a ConsumerGroupHeartbeat request.
-
-    Clients omit an optional field if its value has not changed since the previous heartbeat. The
-    value of an omitted field is None.
-    """
+    """The fields of a ConsumerGroupHeartbeat request. None means unchanged since the previous heartbeat."""
 
     member_id: str
     epoch: int
@@ -104,30 +100,10 @@ class ConsumerMember:
 
 
 class ConsumerGroup:
-    """A group that uses the consumer group protocol (KIP-848).
+    """A group that uses the consumer group protocol (KIP-848)."""
 
-    Parameters
-    ----------
-    group_id : str
-        Name of the group.
-    now : callable
-        Function that returns the current time of a monotonic clock, in seconds.
-    limits : GroupLimits
-        Limits on the members of the group.
-    partitions_of : callable
-        Function that returns the partition numbers of a topic.
-    epoch : int, default 0
-        Initial group epoch. The epoch is positive if the group had members before.
-
-    Attributes
-    ----------
-    generation : int
-        The current group epoch.
-    members : dict of str to ConsumerMember
-        The members by id.
-    target : dict of str to set
-        The target assignment: the partitions that each member gets when the rebalance is complete.
-    """
+    # `target` has the partitions that each member gets when the rebalance is complete. The initial
+    # epoch is positive if the group had members before.
 
     protocol_type = "consumer"
 
@@ -204,10 +180,9 @@ class ConsumerGroup:
         return HeartbeatResult(ErrorCode.NONE, member.member_id, member.epoch, assignment)
 
     def commit_error(self, member_id: str, instance_id: str | None, epoch: int, knows_epochs: bool = True) -> ErrorCode:
-        """Return the error code if a member may not commit or fetch offsets, or NONE if it may.
-
-        `knows_epochs` is False if the version of the request has a generation instead of a member epoch.
-        """
+        """Return NONE if a member may commit or fetch offsets."""
+        # `knows_epochs` is False if the version of the request has a generation instead of a member
+        # epoch.
         if self._dead:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if epoch < 0 and not self.members:

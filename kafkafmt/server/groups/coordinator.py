@@ -16,25 +16,10 @@ AnyGroup = ClassicGroup | ConsumerGroup
 
 
 class Coordinator:
-    """Manages all groups of the server.
+    """Manages all groups of the server."""
 
-    Parameters
-    ----------
-    offsets : CommittedOffsets
-        The committed offsets of all groups.
-    limits : GroupLimits
-        Limits on the number and the memory of groups.
-    now : callable
-        Function that returns the current time of a monotonic clock, in seconds.
-
-    Attributes
-    ----------
-    groups : dict of str to ClassicGroup or ConsumerGroup
-        The groups by name. A group without members is converted to the other type when a member
-        with the other protocol joins.
-    partitions_of : callable
-        Function that returns the partition numbers of a topic. By default, no topic has partitions.
-    """
+    # A group without members is converted to the other type when a member with the other protocol
+    # joins.
 
     def __init__(self, offsets: CommittedOffsets, limits: GroupLimits, now: Callable[[], float]) -> None:
         self.offsets = offsets
@@ -132,13 +117,8 @@ class Coordinator:
                 self.changed(group)
 
     def delete(self, group_id: str) -> ErrorCode:
-        """Delete a group without members, together with its committed offsets.
-
-        Raises
-        ------
-        OSError
-            The groups file cannot be written. In this case, the group is not deleted.
-        """
+        """Delete a group without members and its commits."""
+        # If the groups file cannot be written, the group is not deleted.
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND

@@ -26,17 +26,7 @@ class SeedGroups(Protocol):
 
 
 class GroupLoader:
-    """Loads the groups of the log directories in a thread, because `__consumer_offsets` can be large.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The threads and the log lines of the server.
-    coordinator : Coordinator
-        Receives the groups and their committed offsets.
-    read : callable, optional
-        Function that returns the groups and the committed offsets. By default, there are none.
-    """
+    """Loads the groups of the log directories in a thread, because `__consumer_offsets` can be large."""
 
     def __init__(self, catalog: Catalog, coordinator: Coordinator, read: Callable[[], SeedGroups] | None) -> None:
         self._catalog = catalog
@@ -56,12 +46,10 @@ class GroupLoader:
             self._loading.cancel()
 
     def when_loaded(self, api_key: int, handler: Handler) -> Handler:
-        """Return a handler that waits until the groups are loaded before it calls `handler`.
-
-        A request waits for up to LOAD_WAIT seconds. If the groups are not loaded by then, the response
-        contains COORDINATOR_LOAD_IN_PROGRESS, and the client retries. Handlers of APIs that need no
-        groups are returned unchanged.
-        """
+        """Return a handler that waits until the groups are loaded before it calls `handler`."""
+        # A request waits for up to LOAD_WAIT seconds. Then the response contains
+        # COORDINATOR_LOAD_IN_PROGRESS, and the client retries. Handlers of APIs that need no groups
+        # are returned unchanged.
         refuse = REFUSALS.get(api_key)
         if refuse is None:
             return handler
@@ -79,11 +67,10 @@ class GroupLoader:
         return answer
 
     def _within_logs(self, commits: list[CommittedOffset]) -> list[CommittedOffset]:
-        """Lower committed offsets that are higher than the end of the log, which the option `at` selects.
-
-        A consumer would otherwise get OFFSET_OUT_OF_RANGE, and could start again at the first record.
-        The leader epoch of such a commit is removed, because the log may not have contained it.
-        """
+        """Lower committed offsets that are higher than the end of the log, which the option `at` selects."""
+        # A consumer would otherwise get OFFSET_OUT_OF_RANGE, and could start again at the first
+        # record. The leader epoch of such a commit is removed, because the log may not have
+        # contained it.
         found = []
         for commit in commits:
             served = self._catalog.partition(commit.topic, commit.partition)

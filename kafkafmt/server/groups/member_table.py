@@ -57,11 +57,9 @@ class MemberTable:
         self._static[member.instance_id] = member_id
 
     def id_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Return NONE if the member id and the instance id of a request are valid. Otherwise, return an error code.
-
-        The error code is UNKNOWN_MEMBER_ID if no member has the id. It is FENCED_INSTANCE_ID if the
-        static member with this instance id has another member id.
-        """
+        """Return NONE if the ids of a request are valid. Otherwise, return an error code."""
+        # UNKNOWN_MEMBER_ID: no member has the id. FENCED_INSTANCE_ID: the static member with this
+        # instance id has another id.
         if instance_id is None:
             return ErrorCode.NONE if member_id in self._members else ErrorCode.UNKNOWN_MEMBER_ID
         known = self._static.get(instance_id)
@@ -79,10 +77,7 @@ class MemberTable:
         return set.intersection(*names) if names else set()
 
     def select_protocol(self) -> str:
-        """Return the name of the protocol with the most votes from the members.
-
-        Each member votes for the first protocol in its list that all members support.
-        """
+        """Return the protocol with the most votes. A member votes for its first protocol that all members support."""
         candidates = self.common_protocols()
         votes: Counter[str] = Counter()
         for member in self:

@@ -91,10 +91,8 @@ class Member:
 
     @property
     def can_expire(self) -> bool:
-        """Whether the member is removed if it sends no request before its deadline.
-
-        A member does not expire while it waits for a JoinGroup or SyncGroup response, unless it is new.
-        """
+        """Whether the member expires at its deadline."""
+        # While it waits for JoinGroup or SyncGroup, only a new member does.
         return self.is_new or (self.respond_to_join is None and self.respond_to_sync is None)
 
     @property

@@ -86,11 +86,9 @@ class OffsetApis:
         return response
 
     def _group_to_commit(self, request: OffsetCommitRequest, version: int) -> tuple[AnyGroup | None, ErrorCode]:
-        """Return the group of an OffsetCommit request, and an error code if the request is refused.
-
-        A commit without a generation creates the group if it does not exist. Consumers with manual
-        assignment (`assign` instead of `subscribe`) commit without a generation.
-        """
+        """Return the group of an OffsetCommit request, and an error code if the request is refused."""
+        # A commit without a generation creates the group if it does not exist: consumers with
+        # manual assignment (`assign` instead of `subscribe`) commit in this way.
         size = sum(COMMIT_BYTES + getsizeof(p.committed_metadata or "") for t in request.topics for p in t.partitions)
         group = self._coordinator.find(request.group_id)
         if not self._coordinator.has_memory(size + (0 if group else GROUP_BYTES + getsizeof(request.group_id))):
@@ -161,11 +159,7 @@ class OffsetApis:
         return response
 
     async def _fetched_group(self, group: Any, version: int) -> Any:
-        """Return the part of an OffsetFetch response for one group.
-
-        If a member of a consumer group (KIP-848) sends an outdated member epoch, the response
-        contains an error code.
-        """
+        """Return the part of an OffsetFetch response for one group; an outdated member epoch is an error."""
         known = self._coordinator.find_consumer(group.group_id)
         if known is not None and (group.member_id is not None or group.member_epoch >= 0):
             error = known.commit_error(group.member_id or "", None, group.member_epoch)

@@ -19,24 +19,12 @@ CLASSIC, CONSUMER = "classic", "consumer"
 
 
 class Commit(NamedTuple):
-    """An offset that a group has committed for a partition.
+    """An offset that a group has committed for a partition."""
 
-    Attributes
-    ----------
-    offset : int
-        Offset of the next record that the group will read.
-    leader_epoch : int
-        Leader epoch of the last record that the group has read, or -1 if it is unknown.
-    metadata : str
-        Text that the client added to the commit.
-    timestamp : int
-        Time of the commit, in ms since 1970-01-01 UTC.
-    """
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-    timestamp: int = -1
+    offset: int  # of the next record that the group will read
+    leader_epoch: int = -1  # of the last record that the group has read, or -1
+    metadata: str = ""  # text that the client added
+    timestamp: int = -1  # in ms since 1970-01-01 UTC
 
 
 PartitionKey = tuple[str, int]
@@ -44,46 +32,17 @@ PartitionKey = tuple[str, int]
 
 
 class GroupFacts(NamedTuple):
-    """The properties of a group that the server keeps after all members have left.
+    """The properties of a group that the server keeps after all members have left."""
 
-    Attributes
-    ----------
-    protocol_type : str or None
-        Protocol type of the members, such as "consumer".
-    generation : int
-        The generation of a classic group, or the group epoch of a KIP-848 group.
-    type : {"classic", "consumer"}
-        Group protocol of the latest members. "consumer" is the protocol of KIP-848.
-    """
-
-    protocol_type: str | None = None
-    generation: int = 0
-    type: str = CLASSIC
+    protocol_type: str | None = None  # of the members, such as "consumer"
+    generation: int = 0  # of a classic group, or the group epoch (KIP-848)
+    type: str = CLASSIC  # of the latest members; "consumer" is the protocol of KIP-848
 
 
 class CommittedOffsets:
-    """The committed offsets of all groups. They are kept in memory, and optionally in a file.
+    """The committed offsets of all groups, in memory and optionally in a file."""
 
-    Parameters
-    ----------
-    file : GroupsFile, optional
-        File that keeps new commits across restarts. By default, new commits are lost when the
-        server stops.
-
-    Attributes
-    ----------
-    facts : dict of str to GroupFacts
-        Protocol type and generation of each group that has had members, by group id.
-    size : int
-        Approximate memory of the commits that are not in the log directories, in bytes.
-
-    Raises
-    ------
-    GroupsFileError
-        The file is not a groups file, or it is damaged.
-    OSError
-        The groups file cannot be read.
-    """
+    # `size` is bytes, without loaded commits.
 
     def __init__(self, file: GroupsFile | None = None) -> None:
         self.facts: dict[str, GroupFacts] = {}
@@ -97,13 +56,7 @@ class CommittedOffsets:
         self._entries = [] if file is None else file.load()
 
     def start(self, offsets: Iterable[CommittedOffset] = (), groups: Iterable[Group] = ()) -> None:
-        """Load the offsets and groups of the log directories, and apply the changes in the groups file.
-
-        Raises
-        ------
-        OSError
-            The groups file cannot be written.
-        """
+        """Load the offsets and groups of the log directories, and apply the changes in the groups file."""
         for group in groups:
             if group.type == CLASSIC:
                 self.facts[group.group] = GroupFacts(group.protocol_type, max(group.epoch, 0))
@@ -129,15 +82,8 @@ class CommittedOffsets:
         return self._groups.get(group_id, {})
 
     def commit(self, group_id: str, facts: GroupFacts, commits: Mapping[PartitionKey, Commit]) -> None:
-        """Store the committed offsets of a group in memory, and in the groups file if there is one.
-
-        When this method returns, the commits have been written to the groups file.
-
-        Raises
-        ------
-        OSError
-            The groups file cannot be written. In this case, the offsets are not stored in memory either.
-        """
+        """Store the commits of a group."""
+        # On return, they are in the groups file; if that fails, they are not in memory either.
         entries = [_entry(group_id, key, commit) for key, commit in commits.items()]
         if self.facts.get(group_id) != facts:
             entries.insert(0, _facts_entry(group_id, facts))

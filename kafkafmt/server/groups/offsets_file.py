@@ -75,10 +75,7 @@ class GroupsFileFullError(OSError):
 
 
 class Entry(NamedTuple):
-    """One line of the groups file, which describes a group change or an offset commit.
-
-    Fields that are missing in the line have their default values.
-    """
+    """One line of the groups file: a group change or an offset commit. Missing fields have their defaults."""
 
     group: str
     topic: str | None = None
@@ -103,25 +100,9 @@ class Entry(NamedTuple):
 
 
 class GroupsFile:
-    """A groups file that is open and locked. The lock ensures that only one server at a time uses the file.
+    """A groups file that is open and locked, so that only one server at a time uses it."""
 
-    Parameters
-    ----------
-    path : Path
-        Path of the groups file. The file is created if it does not exist.
-
-    Raises
-    ------
-    GroupsFileError
-        Another process has locked the groups file, or the path names a directory, a pipe or a device.
-    OSError
-        The groups file cannot be opened.
-
-    Attributes
-    ----------
-    ignored : bytes
-        The incomplete last line that `load` has ignored, or b"".
-    """
+    # It is created if it is missing.
 
     def __init__(self, path: Path) -> None:
         # `rewrite` replaces the file. Without links in the path, it replaces neither a link nor a device.
@@ -138,15 +119,7 @@ class GroupsFile:
         self._handle = _open_locked(self.path)
 
     def load(self) -> list[Entry]:
-        """Return the group changes and offset commits that the groups file contains.
-
-        Raises
-        ------
-        GroupsFileError
-            The file is not a groups file, it is too large, or one of its lines is damaged.
-        OSError
-            The groups file cannot be read.
-        """
+        """Return the entries of the groups file. An incomplete last line is ignored."""
         size = os.fstat(self._handle.fileno()).st_size
         if size > MAX_BYTES:
             raise GroupsFileError(f"{self.path} has {size} bytes; a groups file has at most {MAX_BYTES} bytes")
@@ -165,15 +138,7 @@ class GroupsFile:
         return [self._entry(number, line) for number, line in enumerate(lines[1:], 2)]
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Append changes to the groups file. If a write fails, the file keeps its previous content.
-
-        Raises
-        ------
-        GroupsFileFullError
-            The groups file would become so large that the server could not read it again.
-        OSError
-            The groups file cannot be written.
-        """
+        """Append changes to the groups file. If a write fails, the file keeps its previous content."""
         data, count = _lines(entries)
         deletions = all(entry.offset is None and entry.protocol_type is None for entry in entries)
         size = os.fstat(self._handle.fileno()).st_size
@@ -201,10 +166,7 @@ class GroupsFile:
         return self._appended > self._lines + SPARE_LINES or self._appended_bytes > SPARE_BYTES
 
     def rewrite(self, entries: Iterable[Entry]) -> None:
-        """Replace the content of the groups file atomically.
-
-        If the replacement fails, the file keeps its previous content.
-        """
+        """Replace the content of the groups file atomically."""
         data, count = _lines(entries)
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         temporary.unlink(missing_ok=True)

@@ -39,38 +39,11 @@ class State(StrEnum):
 
 
 class RebalancingGroup:
-    """The state of a classic group and its rebalances. `ClassicGroup` is its only subclass.
+    """The state of a classic group and its rebalances. `ClassicGroup` is its only subclass."""
 
-    Parameters
-    ----------
-    group_id : str
-        Name of the group.
-    now : callable
-        Function that returns the current time of a monotonic clock, in seconds.
-    limits : GroupLimits
-        Limits on the members of the group.
-    protocol_type : str, optional
-        Protocol type that the group had before all members left, such as "consumer".
-    generation : int, default 0
-        Generation that the group had before all members left.
-
-    Attributes
-    ----------
-    state : State
-        The current state of the group.
-    generation : int
-        Number of the current generation. Each completed rebalance increments it.
-    protocol_type, protocol_name : str or None
-        Protocol type of the members, such as "consumer", and the name of the selected protocol,
-        such as "range".
-    leader : str or None
-        Id of the member that computes the assignment.
-    members : MemberTable
-        The members, in the order in which they joined.
-    pending : dict of str to float
-        Expiry times of member ids that the server has sent with the error MEMBER_ID_REQUIRED, and
-        that no client has used to join yet.
-    """
+    # `pending` has the expiry times of member ids that were sent with MEMBER_ID_REQUIRED, and that
+    # no client has used to join yet. `members` keeps the order of joining. Each completed rebalance
+    # increments `generation`.
 
     def __init__(
         self,
@@ -166,11 +139,8 @@ class RebalancingGroup:
             self._complete_join()
 
     def _complete_join(self) -> None:
-        """Start the next generation with the members that have joined.
-
-        Dynamic members that have not joined are removed. Static members remain until their session
-        expires.
-        """
+        """Start the next generation without the dynamic members that have not joined."""
+        # Static ones stay until they expire.
         self._initial_delay_left = None
         for member in [m for m in self.members if not m.awaits_join and m.instance_id is None]:
             self._forget(member)

@@ -18,11 +18,7 @@ from .rebalance import RebalancingGroup, State
 
 
 class ClassicGroup(RebalancingGroup):
-    """A classic group, in which one member (the leader) computes the assignment.
-
-    The methods process the requests of members. `RebalancingGroup` describes the parameters and the
-    attributes.
-    """
+    """A classic group, in which one member (the leader) computes the assignment."""
 
     protocol_type: str | None
     leader: str | None
@@ -30,11 +26,8 @@ class ClassicGroup(RebalancingGroup):
     # Requests of members
 
     def join(self, request: JoinRequest, respond: RespondToJoin) -> None:
-        """Process a JoinGroup request.
-
-        `respond` is called with the result. If the group rebalances, this call happens after the
-        other members have joined.
-        """
+        """Process a JoinGroup request."""
+        # If the group rebalances, `respond` is called after the other members have joined.
         error = self._join_error(request)
         if error:
             respond(JoinResult(error, "" if error == ErrorCode.GROUP_MAX_SIZE_REACHED else request.member_id))
@@ -56,12 +49,9 @@ class ClassicGroup(RebalancingGroup):
         assignments: Mapping[str, bytes],
         respond: RespondToSync,
     ) -> None:
-        """Process a SyncGroup request. The request of the leader contains the assignments.
-
-        `respond` is called with the member's assignment after the leader has sent the assignments.
-        `protocol_type` and `protocol_name` must be equal to the values of the group. If one of
-        these parameters is None, it is not checked.
-        """
+        """Process a SyncGroup request. `respond` is called after the leader has sent the assignments."""
+        # The request of the leader contains the assignments. A protocol that is None is not
+        # compared with the group's.
         error = self.member_error(member_id, instance_id, generation)
         if not error and (protocol_type or self.protocol_type, protocol_name or self.protocol_name) != (
             self.protocol_type,
@@ -88,10 +78,7 @@ class ClassicGroup(RebalancingGroup):
             respond(self._assignment_of(member))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """Process a heartbeat, which extends the session of the member.
-
-        The result is REBALANCE_IN_PROGRESS if the member must send JoinGroup again.
-        """
+        """Process a heartbeat. The result is REBALANCE_IN_PROGRESS if the member must send JoinGroup again."""
         error = self.member_error(member_id, instance_id, generation)
         if error:
             return error
@@ -99,10 +86,7 @@ class ClassicGroup(RebalancingGroup):
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state == State.PREPARING_REBALANCE else ErrorCode.NONE
 
     def leave(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Process a LeaveGroup request, which removes a member.
-
-        `member_id` may be empty if `instance_id` identifies a static member.
-        """
+        """Remove a member. `member_id` may be empty if `instance_id` identifies a static member."""
         if self.state == State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if member_id in self.pending and instance_id is None:
@@ -119,13 +103,8 @@ class ClassicGroup(RebalancingGroup):
     def commit_error(
         self, member_id: str, instance_id: str | None, generation: int, knows_epochs: bool = True
     ) -> ErrorCode:
-        """Return NONE if a member is allowed to commit offsets. Otherwise, return an error code.
-
-        Members of a classic group send a generation, so `knows_epochs` is ignored.
-
-        A client that is not a member may commit only if the group is empty. A permitted commit of a
-        member extends its session.
-        """
+        """Return NONE if a member may commit, which extends its session."""
+        # Others may commit only if the group is empty.
         if self.state == State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.state == State.EMPTY:
@@ -222,11 +201,9 @@ class ClassicGroup(RebalancingGroup):
         self._prepare_rebalance()
 
     def _rejoin(self, member: Member, request: JoinRequest, respond: RespondToJoin) -> None:
-        """Process a JoinGroup request of an existing member.
-
-        The group rebalances if the member's protocols have changed, or if the leader of a stable
-        group joins again.
-        """
+        """Process a JoinGroup request of an existing member."""
+        # The group rebalances if the member's protocols have changed, or if the leader of a stable
+        # group joins again.
         unchanged = member.protocols == request.protocols
         if self.state == State.COMPLETING_REBALANCE and unchanged:
             respond(self._join_result(member))
@@ -246,10 +223,8 @@ class ClassicGroup(RebalancingGroup):
     def _replace_static_member(
         self, member: Member, member_id: str, request: JoinRequest, respond: RespondToJoin
     ) -> None:
-        """Replace the member id of a static member that has restarted.
-
-        A stable group rebalances only if the selected protocol changes (KIP-345).
-        """
+        """Replace the member id of a static member that has restarted."""
+        # A stable group rebalances only if the selected protocol changes (KIP-345).
         old_leader, old_id = self.leader or "", member.member_id
         member.finish_join(JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
         member.finish_sync(SyncResult(ErrorCode.FENCED_INSTANCE_ID))
