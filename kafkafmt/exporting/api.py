@@ -279,10 +279,7 @@ def export(
 
 
 def with_default_engine(options: ExportOptions, on_message: Callable[[str], None]) -> ExportOptions:
-    """Return a copy of `options` with the default engine: "spark", or "local" if pyspark or Java is missing.
-
-    If the engine is "local", call `on_message` with a message that names the missing package.
-    """
+    """Set the default engine: "spark", or "local" with a message if pyspark or Java is missing."""
     from ..spark.session import SparkMissingError, prepare_environment
 
     try:
@@ -312,11 +309,9 @@ def open_engine(
 def _from_group(
     group: str, options: ExportOptions, found: Discovery, chosen: list[PartitionDir]
 ) -> tuple[ExportOptions, list[PartitionDir]]:
-    """Return options and partitions for an export that starts at the committed offsets of a consumer group.
-
-    If ``__consumer_offsets`` is damaged, the result depends on `on_error`: "fail" raises an error,
-    and "quarantine" adds a message about the damage to the report.
-    """
+    """Return options and partitions for an export that starts at the committed offsets of a consumer group."""
+    # If ``__consumer_offsets`` is damaged, the result depends on `on_error`: "fail" raises an
+    # error, and "quarantine" adds a message about the damage to the report.
     if options.selection.start is not None:
         raise ValueError("group cannot be given together with start or start_time")
 
@@ -334,13 +329,10 @@ def _from_group(
 def spark_session(
     master: str, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
-    """Return a context manager that provides the active Spark session. If there is none, it starts a session.
-
-    A session that the context manager has started is stopped when the context ends.
-
-    While the context is active, Ctrl-C does not interrupt calls to Java. If Spark fails to start, a
-    SparkError is raised.
-    """
+    """Return a context manager that provides the active Spark session. If there is none, it starts a session."""
+    # A session that the context manager has started is stopped when the context ends. While the
+    # context is active, Ctrl-C does not interrupt calls to Java. If Spark fails to start, a
+    # SparkError is raised.
     from ..spark.quiet import quiet_start
     from ..spark.session import active_session, make_session, stop_quietly, uses_connect
     from .spark_jobs import in_thread, interruptible, spark_errors
@@ -365,10 +357,7 @@ def spark_session(
 
 @contextlib.contextmanager
 def needed_packages(engine: str | None) -> Iterator[None]:
-    """Convert errors about missing packages to an ImportError, whose message contains the command to install them.
-
-    The engine "spark" needs pyspark and pyarrow. The engine "local" needs only pyarrow.
-    """
+    """Convert errors about missing packages to an ImportError that contains the command to install them."""
     try:
         yield
     except ModuleNotFoundError as error:

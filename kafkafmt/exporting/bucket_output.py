@@ -50,24 +50,13 @@ from .staging import Staging
 
 @dataclass(frozen=True)
 class BucketFiles(AttemptFiles):
-    """Creates and removes the files that tasks of an export write to a bucket.
-
-    Attributes
-    ----------
-    output : UrlPath
-        Directory of the output.
-    run : str
-        Identifier of the export run.
-    """
+    """Creates and removes the files that tasks of an export write to a bucket. `run` is part of their names."""
 
     output: UrlPath
     run: str
 
     def create(self, target: PurePath) -> tuple[str, Upload]:
-        """Create an object with a unique name, and return its path and the object, which is open for writing.
-
-        The returned path is relative to the output directory.
-        """
+        """Create an object with a unique name, and return its path in the output and the open object."""
         name = str(target.with_name(f"{target.stem}-{self.run}-{secrets.token_hex(4)}{target.suffix}"))
         path = self.output / name
         return name, _RunUpload(store_of(path).open_writer(path), path, self)
@@ -126,20 +115,7 @@ class _RunUpload(Upload):
 
 
 class BucketOutput(Output):
-    """Context manager for the output of one export in a bucket.
-
-    Parameters
-    ----------
-    output : UrlPath
-        Directory of the output.
-    overwrite : bool, default False
-        Whether an existing output is replaced.
-
-    Raises
-    ------
-    SchemeError
-        No installed package can write to URLs with this scheme.
-    """
+    """Context manager for the output of one export in a bucket."""
 
     def __init__(self, output: UrlPath, overwrite: bool = False) -> None:
         self.target: UrlPath = output
@@ -162,21 +138,15 @@ class BucketOutput(Output):
         return self.target / str(PATHS.success)
 
     def check(self) -> None:
-        """Raise OutputExistsError if the output exists and `overwrite` is False.
-
-        Files of a killed export are ignored. If another export is writing to the output, an OSError
-        is raised.
-        """
+        """Raise OutputExistsError if the output exists and `overwrite` is False."""
+        # Files of a killed export do not count. If another export is writing to the output, an
+        # OSError is raised.
         left = self._lock.left_behind()
         if not self.overwrite and self._exists(left):
             raise OutputExistsError(self.target)
 
     def _exists(self, left: RunState | None) -> bool:
-        """Return whether the output contains files other than those of a killed run.
-
-        `left` is the state of a killed run whose files were not removed. None means that there is
-        no such run.
-        """
+        """Return whether the output contains files other than those of the killed run `left`."""
         found = self._list()
         if left is None:
             return bool(found)
@@ -220,10 +190,8 @@ class BucketOutput(Output):
             self._give_up()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Check the size of each uploaded file in `files`. Delete all other files of this run.
-
-        After this call, tasks can no longer write files.
-        """
+        """Check the sizes of the uploaded files, and delete all other files of this run."""
+        # Tasks can then write no more.
         self._lock.renew(phase=CHECKING)
         self._expected = {self.target / file.name: file.size for file in files}
         found = self._list()
@@ -260,11 +228,9 @@ class BucketOutput(Output):
         self._published = True
 
     def _unexpected(self) -> list[UrlPath]:
-        """Check that all files of this run are complete. Return the paths of all other files in the output.
-
-        If `overwrite` is False and another program wrote files to the output, raise
-        OutputExistsError.
-        """
+        """Check that all files of this run are complete. Return the paths of all other files in the output."""
+        # If `overwrite` is False and another program wrote files to the output, raise
+        # OutputExistsError.
         found = self._list()
         self._check(found)
         others = [path for path in found if path not in self._expected]
@@ -301,11 +267,9 @@ class BucketOutput(Output):
         self._lock.abandon()
 
     def _undo(self, state: RunState) -> None:
-        """Remove the files of a run that has not published its output.
-
-        If the run has removed only `_SUCCESS` from the old output, `_SUCCESS` is restored. If the
-        run has already published its output, nothing is removed.
-        """
+        """Remove the files of a run that has not published its output."""
+        # If the run has removed only `_SUCCESS` from the old output, `_SUCCESS` is restored. If the
+        # run has already published its output, nothing is removed.
         found = self._list()
         if state.phase in (REPLACING, FINISHING) and self._success in found:
             if self._store.load(self._success).content == state.run.encode():
@@ -329,11 +293,7 @@ def _is_of(run: str, path: UrlPath) -> bool:
 
 
 def output_of(options: ExportOptions) -> Output:
-    """Return the object that writes the output: to a local directory, a single file or a bucket.
-
-    Raise ResumeError if the output is in a bucket and `options.resume` is True. Raise
-    OutputPlaceError if the output is a single Parquet file in a bucket.
-    """
+    """Return the object that writes the output: to a local directory, a single file or a bucket."""
     text = str(options.output)
     if is_url(text):
         if options.resume:

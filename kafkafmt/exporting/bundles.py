@@ -40,10 +40,7 @@ class Bundle:
 
 
 def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
-    """Return the size of a bundle in bytes. A bundle is the log data that one task exports.
-
-    `total` is the size of all logs, in bytes.
-    """
+    """Return the bytes of log data that one task exports. `total` is the size of all logs."""
     if options.split_bytes:
         return options.split_bytes
     most = max(SPLIT_BYTES, FILES_PER_BUNDLE * options.file_size)
@@ -51,10 +48,7 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 
 
 def share(total: int, cores: int, least: int, most: int) -> int:
-    """Return the number of bytes that one task should process, so that each core gets several tasks.
-
-    Each task processes between `least` and `most` bytes. All tasks together process `total` bytes.
-    """
+    """Return the bytes, between `least` and `most`, for one task, so that each core gets several tasks."""
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 
 
@@ -65,26 +59,11 @@ def bundle_splits(
     joined: bool = False,
     exported: Mapping[tuple[str, int], Sequence[int]] | None = None,
 ) -> list[Bundle]:
-    """Combine adjacent splits (ranges of a partition) into bundles of about `size` bytes.
-
-    Two splits of a partition are not combined if a split between them was already exported.
-    Otherwise, the files of the partition would not be in offset order.
-
-    Parameters
-    ----------
-    splits : iterable of Split
-        Splits in order of topic, partition and offset.
-    first : int
-        Number of the first bundle.
-    size : int
-        Target size of a bundle, in bytes. A bundle may be up to a quarter larger if this avoids a
-        small file.
-    joined : bool, default False
-        Whether a bundle may contain several partitions of one topic.
-    exported : mapping of tuple to list of int, optional
-        Maps a topic and a partition number to the sorted first offsets of the splits that were
-        already exported.
-    """
+    """Combine adjacent splits (ranges of a partition) into bundles of about `size` bytes."""
+    # Splits are in order of topic, partition and offset. A bundle may be up to a quarter larger if
+    # this avoids a small file. If `joined` is True, it may contain several partitions of one topic.
+    # `exported` has the sorted first offsets of the splits that were already exported: a bundle
+    # does not span such a split, or the files of a partition would not be in offset order.
     bundles: list[Bundle] = []
     filled = 0
     for split in splits:

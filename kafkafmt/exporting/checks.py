@@ -15,11 +15,9 @@ from ..paths import Location, UrlPath, input_path
 
 
 def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath]) -> None:
-    """Raise OutputPlaceError if replacing `output` could destroy an input or other important files.
-
-    `output` must not be inside an input or contain an input. It must not contain the current
-    directory or the home directory.
-    """
+    """Raise OutputPlaceError if replacing `output` could destroy an input or other important files."""
+    # `output` must not be inside an input or contain one, nor contain the current or the home
+    # directory.
     if isinstance(output, UrlPath):
         for url in (str(p) for p in map(input_path, inputs) if isinstance(p, UrlPath)):
             if f"{output}/".startswith(f"{url}/") or f"{url}/".startswith(f"{output}/"):
@@ -54,11 +52,9 @@ def check_names(directories: Iterable[PartitionDir]) -> None:
 
 
 def check_access(log: PartitionLog, segments: Iterable[SegmentFile]) -> None:
-    """Open each segment, so that an error is raised early and not in a task.
-
-    A segment that retention has removed is reported and ignored. The size of each segment is also
-    stored, so that a task fails if a segment disappears later.
-    """
+    """Open each segment, so that an error is raised early and not in a task."""
+    # A segment that retention has removed is reported and ignored. The size of each segment is
+    # stored, so that a task fails if a segment disappears later.
     for segment in segments:
         if isinstance(segment.place, UrlPath):
             continue

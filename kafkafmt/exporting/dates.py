@@ -31,15 +31,7 @@ Directories = tuple[str, ...]
 
 
 def by_period(batch: pa.RecordBatch, period: str | None) -> Iterator[tuple[Directories, pa.RecordBatch]]:
-    """Divide records by day or hour. Yield the directory names of each day or hour with its records.
-
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch
-        Records with the column timestamp. The batch must not be empty.
-    period : {"day", "hour"} or None
-        If None, all records are stored in the same directory.
-    """
+    """Yield the directory names of each day or hour with its records. Without a period, all have the same."""
     if period is None:
         yield (), batch
         return
@@ -59,11 +51,8 @@ def by_period(batch: pa.RecordBatch, period: str | None) -> Iterator[tuple[Direc
 
 
 def directories(number: int, period: str) -> Directories:
-    """Return the names of the output directories for a day or an hour, such as ``date=2026-01-05``.
-
-    `number` is the number of days or hours since 1970-01-01 UTC, or `NO_DATE` for records without a
-    date.
-    """
+    """Return the names of the directories for a day or hour since 1970, such as ``date=2026-01-05``."""
+    # `NO_DATE` is the number for records without a date.
     if number == NO_DATE:
         names = (f"date={EMPTY_NAME}", f"hour={EMPTY_NAME}")
     else:

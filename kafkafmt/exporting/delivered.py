@@ -40,14 +40,9 @@ class TaskPlan:
 
 
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> TaskPlan | str:
-    """Find the valid batches and the damage in the only segment of `directory`.
-
-    If the segment file is missing and retention may have removed it, return the name of this host.
-    The driver then checks whether retention has removed the file.
-
-    Raise an OSError with the name of this host in two cases: the segment file is missing although
-    retention cannot have removed it, or the file lacks batches that exist on the driver.
-    """
+    """Plan the only segment of `directory`. If retention may have removed it, return the name of this host."""
+    # The driver then checks whether retention has removed the file. An OSError names this host if
+    # the file is missing for another reason, or lacks batches that exist on the driver.
     (segment,) = directory.segments
     try:
         try:
@@ -74,11 +69,9 @@ def _damage_crc(plan: SegmentPlan) -> int | None:
 
 
 def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transactions:
-    """Find the transactions of a partition by reading all its segments.
-
-    If a segment file is missing, or lacks batches that exist on the driver, raise an OSError that
-    names this host. The missing batches could contain the end of a transaction.
-    """
+    """Find the transactions of a partition by reading all its segments."""
+    # If a segment file is missing, or lacks batches that exist on the driver, raise an OSError that
+    # names this host: the missing batches could contain the end of a transaction.
     try:
         log = PartitionLog(directory, limits)
         found = log.transactions
@@ -92,11 +85,9 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 
 
 def check_damage(found: TaskPlan) -> None:
-    """Raise an OSError if the driver and a task read different bytes where the task found damage.
-
-    In this case, the path of the segment refers to different files on the two hosts. Only the first
-    damaged byte range is compared.
-    """
+    """Raise an OSError if the driver and a task read different bytes where the task found damage."""
+    # Then the path refers to different files on the two hosts. Only the first damaged byte range is
+    # compared.
     crc = _damage_crc(found.plan)
     if crc is None or found.damage_crc is None:
         return  # write_quarantine() reads the same bytes later, and reports the error
@@ -109,11 +100,9 @@ def check_damage(found: TaskPlan) -> None:
 
 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
-    """Check whether retention has removed a segment that an executor cannot find, and report the removal.
-
-    If the driver finds the segment file, raise OSError. In this case, the file was not removed, but
-    the same path refers to different directories on the driver and on the executor.
-    """
+    """Check whether retention has removed a segment that an executor cannot find, and report the removal."""
+    # If the driver finds the file, raise OSError: the path refers to different directories on the
+    # two hosts.
     if files.exists(segment.path):
         raise unavailable(
             segment,
@@ -123,10 +112,8 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 
 
 def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
-    """Raise an OSError if a task wrote too few or too many records for a split (a range of a partition).
-
-    Records in damaged batches or in segments that retention has removed are not counted as missing.
-    """
+    """Raise an OSError if a task wrote too few or too many records for a split (a range of a partition)."""
+    # Records in damaged batches or in segments that retention has removed are not missing.
     least, most = 0, 0
     for piece in split.pieces:
         segment = piece.segment

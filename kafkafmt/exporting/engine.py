@@ -10,23 +10,12 @@ R = TypeVar("R")
 
 
 class JobProgress:
-    """The progress of a job: the sum of the progress that its tasks have reported.
-
-    Attributes
-    ----------
-    bytes : int
-        Number of bytes that the tasks have processed.
-    found : list
-        Results that the caller needs before the job ends. For example, the caller can cancel the
-        job when a task reports damage.
-    slow : set of str
-        Warnings about executors that use the slow pure-Python core.
-    """
+    """The progress of a job: the sum of the progress that its tasks have reported."""
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = (), slow: Iterable[str] = ()) -> None:
-        self.bytes: int = bytes_done
-        self.found: list[Any] = list(found)
-        self.slow: set[str] = set(slow)
+        self.bytes: int = bytes_done  # that the tasks have processed
+        self.found: list[Any] = list(found)  # results that the caller needs before the job ends, such as damage
+        self.slow: set[str] = set(slow)  # warnings about executors that use the slow pure-Python core
 
     def add(self, other: JobProgress) -> None:
         """Add the progress that `other` contains."""
@@ -36,13 +25,7 @@ class JobProgress:
 
 
 class Engine(Protocol):
-    """Runs the tasks of an export in parallel. A task calls a function for each of its items.
-
-    Attributes
-    ----------
-    name : str
-        Name of the engine: "spark" or "local".
-    """
+    """Runs the tasks of an export in parallel. A task calls a function for each of its items."""
 
     name: str
 
@@ -64,37 +47,15 @@ class Engine(Protocol):
         description: str,
         progress: Callable[[JobProgress], bool] | None = None,
     ) -> list[R]:
-        """Call `function` with every item in `tasks`, and return the results in the same order as the items.
-
-        Parameters
-        ----------
-        tasks : sequence of sequences
-            One sequence of items for each task.
-        function : callable
-            Function that a task calls with each item. It returns the result for the item.
-        describe : callable
-            Function that a task calls with each item and its result. It returns the progress that
-            results from this item.
-        description : str
-            Description of the job in a user interface, such as Spark's web UI.
-        progress : callable, optional
-            Function to call several times per second with the total progress. If it returns False,
-            the job is cancelled and `run` returns an empty list.
-
-        Raises
-        ------
-        OSError
-            An OSError occurred in a task. On Spark, a `TaskOSError` is raised instead.
-        """
+        """Call `function` with every item in `tasks`, and return the results in the same order as the items."""
+        # A task calls `function`, and then `describe` with the item and its result. `progress` gets
+        # the total several times per second; if it returns False, the job is cancelled and the
+        # result is empty. On Spark, an OSError of a task becomes a `TaskOSError`.
         ...
 
 
 def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
-    """Distribute items among tasks of about `task_bytes` bytes.
-
-    Items are assigned to tasks in descending order of size, so that the last tasks contain only
-    small items.
-    """
+    """Distribute items among tasks of about `task_bytes` bytes, largest first, so that the last tasks are small."""
     tasks: list[list[T]] = []
     left = 0
     for item in sorted(items, key=size, reverse=True):

@@ -21,33 +21,15 @@ MAX_OPEN_FILES = 32
 
 @dataclass
 class OutputFile:
-    """A Parquet file that a task of an export wrote.
+    """A Parquet file that a task of an export wrote."""
 
-    Attributes
-    ----------
-    name : str
-        Name that `AttemptFiles.create` returned.
-    target : PurePath
-        Path of the file in the output directory, as `OutputLayout` defines it.
-    topic : str
-        Topic of all records in the file.
-    partition, first_offset : int
-        Partition and offset of the first record.
-    period : tuple of str
-        Names of the directories for the date and hour of the records.
-    rows : dict of int to int
-        Number of records in the file, by partition number.
-    bytes : int
-        Size of the file, in bytes.
-    """
-
-    name: str
-    target: PurePath
+    name: str  # the name that `AttemptFiles.create` returned
+    target: PurePath  # path in the output directory, as `OutputLayout` defines it
     topic: str
-    partition: int
+    partition: int  # of the first record
     first_offset: int
-    period: Directories = ()
-    rows: dict[int, int] = field(default_factory=dict)
+    period: Directories = ()  # names of the directories for the date and hour of the records
+    rows: dict[int, int] = field(default_factory=dict)  # number of records by partition number
     bytes: int = 0
 
 
@@ -87,26 +69,10 @@ class _OpenFile:
 
 
 class FileSet:
-    """Writes Arrow record batches to Parquet files. A file that reaches the target size is closed.
+    """Writes Arrow record batches to Parquet files. A file that reaches the target size is closed."""
 
-    If the export is divided by day or hour, each day or hour has a separate open file. If more than
-    `MAX_OPEN_FILES` files would be open, the least recently used file is closed.
-
-    Parameters
-    ----------
-    topic : str
-        Topic of all records.
-    format : FileFormat
-    attempts : AttemptFiles
-        The object that creates the files.
-    watch : Stopwatch
-        The object that measures the time for writing.
-
-    Attributes
-    ----------
-    written : list of OutputFile
-        Descriptions of all files, which can be complete or still open.
-    """
+    # Each day or hour has a separate open file. If more than `MAX_OPEN_FILES` would be open, the
+    # least recently used one is closed. `written` also describes files that are still open.
 
     def __init__(self, topic: str, format: FileFormat, attempts: AttemptFiles, watch: Stopwatch) -> None:
         self.written: list[OutputFile] = []
@@ -128,10 +94,7 @@ class FileSet:
             self._close(file)
 
     def discard(self) -> None:
-        """Remove all files.
-
-        If the task is killed before this call, the driver removes the files of the task.
-        """
+        """Remove all files. If the task is killed before this call, the driver removes them."""
         sinks = {file.output.name: file.sink for file in self._open.values()}
         for file in self._open.values():
             with contextlib.suppress(Exception):

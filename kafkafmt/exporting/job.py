@@ -69,31 +69,9 @@ WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 
 
 class Export:
-    """An export of selected partitions to Parquet files.
+    """An export of selected partitions to Parquet files."""
 
-    The constructor checks the options, so that wrong options are reported before Spark starts.
-
-    Parameters
-    ----------
-    found : Discovery
-        All partitions under the input paths.
-    chosen : list of PartitionDir
-        The partitions to export.
-    options : ExportOptions
-    on_message : callable, optional
-        Function to call with each message about the input, for example if retention has removed a
-        file.
-
-    Raises
-    ------
-    OutputExistsError
-        The output exists and `options.overwrite` is False.
-    OutputPlaceError
-        The output is inside an input or contains one, or it contains the current directory or the
-        home directory.
-    OSError
-        A topic name is not valid UTF-8.
-    """
+    # The constructor checks the options, so that wrong options are reported before Spark starts.
 
     def __init__(
         self,
@@ -123,30 +101,7 @@ class Export:
         self._steps.append(Step(name, tasks, bytes_read, records, round(perf_counter() - started, 3)))
 
     def run(self, engine: Engine, progress: Progress | None = None, write: WriteBundle = write_bundle) -> ExportReport:
-        """Export the partitions, publish the output and return the report.
-
-        Parameters
-        ----------
-        engine : Engine
-            Engine that runs the tasks.
-        progress : callable, optional
-            Function to call with the name of the current step, the number of processed bytes, and
-            the total number of bytes.
-        write : callable
-            Function that a task calls to export one bundle (a group of splits). Tests replace it.
-
-        Raises
-        ------
-        DamagedLogError
-            Data is damaged and `on_error` is "fail".
-        TransactionInDoubtError
-            The outcome of a transaction is not known, and `on_error` is "fail".
-        OSError
-            A file cannot be read or written. The subclass `TaskOSError` is raised if this happens
-            in a Spark task.
-        SparkError
-            Spark or one of its Python workers failed.
-        """
+        """Export the partitions, publish the output and return the report. Tests replace `write`."""
         options, started, clock = self.options, datetime.now(UTC), perf_counter()
         show = progress or (lambda *_: None)
         with full_disk_named(str(self.output.target)), self.output as output:
@@ -200,11 +155,8 @@ class Export:
         return earlier
 
     def _works(self, earlier: EarlierRuns) -> list[Work]:
-        """Open the selected partitions, and find the range of offsets to export in each of them.
-
-        If the export is limited by timestamps, the timestamps are converted to offsets. The
-        conversion reads only indexes and a few batches.
-        """
+        """Open the selected partitions, and find the range of offsets to export in each of them."""
+        # Timestamps are converted to offsets, which reads only indexes and a few batches.
         works = []
         for directory in self.chosen:
             try:
@@ -331,11 +283,8 @@ class Export:
                     raise DamagedLogError(work.damaged[0], str(work.log.directory.path))
 
     def _check_transactions(self, works: Iterable[Work]) -> None:
-        """Report the transactions that "read_committed" omits because their outcome is not known.
-
-        If `on_error` is "fail", a TransactionInDoubtError is raised when damage or a missing
-        segment hides the outcome of a transaction.
-        """
+        """Report the transactions that "read_committed" omits because their outcome is unknown."""
+        # If `on_error` is "fail", TransactionInDoubtError is raised if damage or a missing segment hides an outcome.
         for work in works:
             log = work.log
             for line in filter(None, [log.open_transactions.undecided, *(doubt.message for doubt in work.doubts)]):

@@ -34,11 +34,7 @@ EMPTY_NAME = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class OutputLayout:
-    """Paths of the files and directories in the output of an export.
-
-    `root` is the path of the output directory. If `root` is an empty path, all paths are relative
-    to the output directory.
-    """
+    """Paths in the output of an export. They are relative to the output directory if `root` is empty."""
 
     root: PurePath
 
@@ -49,10 +45,7 @@ class OutputLayout:
 
     @property
     def empty_data_file(self) -> PurePath:
-        """Parquet file without rows. It is written if the export contains no records.
-
-        Programs can read the schema of the export from this file.
-        """
+        """Parquet file without rows, from which programs read the schema of an export that contains no records."""
         return self.data / "empty.parquet"
 
     @property
@@ -81,19 +74,7 @@ class OutputLayout:
     def data_file(
         self, topic: str, partition: int, first_offset: int, period: tuple[str, ...] = (), joined: bool = False
     ) -> PurePath:
-        """Return the path of a Parquet file with exported records.
-
-        Parameters
-        ----------
-        topic : str
-            Topic of all records in the file.
-        partition, first_offset : int
-            Partition and offset of the first record in the file.
-        period : tuple of str, optional
-            Names of the directories for the date and hour of the records.
-        joined : bool, default False
-            Whether the files of this export may contain several partitions.
-        """
+        """Return the path of a Parquet file. `joined`: the files of this export may contain several partitions."""
         folder, name = self.data / f"topic={escape(topic)}", f"{first_offset:020d}.parquet"
         if joined:
             name = f"{partition:010d}-{name}"

@@ -22,13 +22,7 @@ POLL_SECONDS = 0.1
 
 
 class LocalEngine:
-    """Engine that runs the tasks of an export in threads. It implements the interface `Engine`.
-
-    Parameters
-    ----------
-    threads : int, optional
-        Number of threads, 1 or higher. By default, the number of CPUs that this process may use.
-    """
+    """Engine that runs the tasks of an export in threads. By default, one per CPU that this process may use."""
 
     name = "local"
     master = None
@@ -44,12 +38,9 @@ class LocalEngine:
         description: str,
         progress: Callable[[JobProgress], bool] | None = None,
     ) -> list[R]:
-        """Call `function` with each item of each task, and return the results in the order of the items.
-
-        If a task fails, or if the job is cancelled or interrupted with Ctrl-C, `function` is not
-        called with further items. The method waits until all running calls have ended, so that no
-        thread uses the output afterwards.
-        """
+        """Call `function` with each item of each task, and return the results in the order of the items."""
+        # After an error, a cancellation or Ctrl-C, `function` is not called again. All running
+        # calls end before this returns, so that no thread uses the output afterwards.
         total, lock, stopped = JobProgress(), threading.Lock(), threading.Event()
 
         def run_task(items: Sequence[T]) -> list[R]:

@@ -52,10 +52,7 @@ processed bytes, and the total number of bytes.
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options of an export.
-
-    Most options are described in the docstring of `kafkafmt.export`.
-    """
+    """Options of an export; `kafkafmt.export` describes them."""
 
     # URLs can contain secrets.
     paths: tuple[str | PathLike[str], ...] = field(repr=False)
@@ -181,11 +178,8 @@ def check_output_name(output: str | PathLike[str]) -> None:
 
 
 def check_columns(columns: tuple[str, ...], single_file: bool) -> None:
-    """Raise ValueError if a column is given twice, or if the Parquet files would have no columns.
-
-    A single file also contains the columns topic and partition. `check_columns` accepts unknown column
-    names.
-    """
+    """Raise ValueError if a column is given twice, or if there would be none. Unknown names are accepted."""
+    # A single file also contains the columns topic and partition.
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise ValueError(f"columns has {shown(twice[0])} twice")
     if not columns or (not single_file and not set(columns) - set(DIRECTORY_COLUMNS)):

@@ -27,35 +27,21 @@ PATHS = OutputLayout(PurePath())
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that a task has written and that becomes part of the output.
+    """A file that a task has written and that becomes part of the output."""
 
-    Attributes
-    ----------
-    name : str
-        Name that `AttemptFiles.create` returned.
-    target : PurePath
-        Path of the file in the output directory, as `OutputLayout` defines it.
-    size : int
-        File size in bytes, as reported by the task.
-    """
-
-    name: str
-    target: PurePath
-    size: int
+    name: str  # the name that `AttemptFiles.create` returned
+    target: PurePath  # path in the output directory, as `OutputLayout` defines it
+    size: int  # in bytes, as reported by the task
 
 
 class AttemptFiles(ABC):
-    """Creates and removes the files of tasks. Objects are picklable, because Spark sends them to tasks.
+    """Creates and removes the files of tasks. Picklable, because Spark sends it to tasks."""
 
-    If a task runs several times, each attempt creates files with different names.
-    """
+    # If a task runs several times, each attempt creates files with different names.
 
     @abstractmethod
     def create(self, target: PurePath) -> tuple[str, Any]:
-        """Create a file whose path in the output will be `target`, and open it for writing.
-
-        Return a unique name for the file, and the open file.
-        """
+        """Create a file for the path `target` of the output. Return its unique name, and the open file."""
 
     @abstractmethod
     def discard(self, name: str, file: Any) -> None:
@@ -63,18 +49,10 @@ class AttemptFiles(ABC):
 
 
 class Output(ABC):
-    """Context manager for the output of one export.
+    """Context manager for the output of one export."""
 
-    If the context ends before `publish` has completed the output, all files that the export has
-    written are removed.
-
-    Attributes
-    ----------
-    target : Path or UrlPath
-        Directory of the output.
-    overwrite : bool
-        Whether an existing output is replaced.
-    """
+    # If the context ends before `publish` has completed the output, all files of the export are
+    # removed.
 
     target: Location
     overwrite: bool
@@ -100,11 +78,8 @@ class Output(ABC):
 
     @abstractmethod
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Add the given files, which tasks have written, to the output. Remove all other files of tasks.
-
-        After this call, tasks can no longer write files. If a file is missing, or if its size
-        differs from the size that the task reported, raise OSError.
-        """
+        """Add these files to the output, and remove all others of tasks. Tasks can then write no more files."""
+        # If a file is missing or does not have the reported size, raise OSError.
 
     @abstractmethod
     def create(self, target: PurePath) -> AbstractContextManager[Any]:

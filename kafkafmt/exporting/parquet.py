@@ -78,10 +78,7 @@ class FileFormat:
 
 
 def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compression: str, level: int | None) -> Any:
-    """Return a ParquetWriter that encodes columns as described in this module.
-
-    `where` is a path or an open file.
-    """
+    """Return a ParquetWriter that encodes columns as described in this module. `where` is a path or an open file."""
     names = set(schema.names)
     return pq.ParquetWriter(
         where,
@@ -95,11 +92,9 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
 
 
 def write_empty(sink: Any, format: FileFormat) -> None:
-    """Write a Parquet file without rows to the open file `sink`.
-
-    The file also contains the columns topic, partition, date and hour, which readers otherwise
-    derive from the directory names.
-    """
+    """Write a Parquet file without rows."""
+    # It also contains the columns topic, partition, date and hour, which readers otherwise derive
+    # from the directory names.
     named = [SCHEMA.field(n) for n in DIRECTORY_COLUMNS if n not in format.columns]
     named += fields_of(format.partition_by)
     schema = pa.schema([*schema_of(format.columns), *named])

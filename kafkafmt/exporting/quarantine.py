@@ -62,11 +62,8 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Narrow the range of offsets that damage may have destroyed, based on the offsets of the surrounding batches.
-
-    A task reads only a part of the segment, so it cannot determine the exact range of destroyed
-    offsets.
-    """
+    """Narrow the range of offsets that damage may have destroyed to the gap between the surrounding batches."""
+    # A task reads only a part of the segment, so it cannot determine the exact range.
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length
     extent = next(e for e in plan.extents if e.position <= damage.position < e.end)
@@ -84,11 +81,8 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
 
 
 def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> int:
-    """Write one row for each damaged byte range to the Parquet file `sink`.
-
-    The rows are ordered by topic, partition, file and position. Return the total number of damaged
-    bytes that were written.
-    """
+    """Write one row per damaged byte range, by topic, partition, file and position."""
+    # Return the number of damaged bytes.
     size = 0
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
     with open_writer(sink, SCHEMA, options.compression, options.compression_level) as writer:

@@ -98,11 +98,8 @@ def make_report(
     seconds: tuple[float, float, float],
     steps: Sequence[Step],
 ) -> ExportReport:
-    """Build the report of an export.
-
-    `files` is the number of Parquet files. `seconds` contains the duration of planning, exporting
-    and committing, in seconds.
-    """
+    """Build the report of an export."""
+    # `files` are Parquet files; `seconds` are for planning, exporting and committing.
     reads, writes = [p.read for p in partitions], [p.written for p in partitions]
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
     doubts = sum(len(p.in_doubt) for p in partitions)

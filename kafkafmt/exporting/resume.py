@@ -29,26 +29,13 @@ SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
 
 @dataclass(frozen=True)
 class EarlierRuns:
-    """The earlier runs of an export: their number, and the offsets at which the next run continues.
-
-    Attributes
-    ----------
-    runs : int
-        Number of earlier runs.
-    next_offsets : dict of (str, int) to int
-        Offset at which the next run continues, for each exported partition. The keys are tuples of
-        topic and partition number.
-    omitted : dict of (str, int) to list of str
-        For each partition, messages about transactions that the earlier runs have omitted, because
-        their outcome was not known.
-    topic_ids : dict of (str, int) to str
-        The latest known topic id of each exported partition.
-    """
+    """The earlier runs of an export. The keys of its dicts are topic and partition number."""
 
     runs: int = 0
-    next_offsets: dict[Key, int] = field(default_factory=dict)
+    next_offsets: dict[Key, int] = field(default_factory=dict)  # where the next run continues
+    # messages about transactions that earlier runs omitted in doubt
     omitted: dict[Key, list[str]] = field(default_factory=dict)
-    topic_ids: dict[Key, str] = field(default_factory=dict)
+    topic_ids: dict[Key, str] = field(default_factory=dict)  # the latest known ids
 
     def after(
         self,
@@ -58,19 +45,10 @@ class EarlierRuns:
         below_log_start: bool,
         on_message: Callable[[str], None],
     ) -> OffsetInterval:
-        """Return the part of the offset range `interval` that no earlier run has exported.
-
-        If no earlier run has exported the partition, return `interval` unchanged. Otherwise, the
-        result starts at the offset at which the earlier run ended. If the log now starts at a
-        higher offset, and `below_log_start` is False, the result starts at the log start offset,
-        and `on_message` is called. `on_message` is also called with the messages in `omitted`.
-
-        Raises
-        ------
-        ResumeError
-            The log ends before the offset at which the earlier run ended, or `topic_id` differs from
-            the topic id in the earlier run.
-        """
+        """Return the part of `interval` that no earlier run has exported. It starts where the earlier run ended."""
+        # If the log now starts at a higher offset, and `below_log_start` is False, the result
+        # starts there, and `on_message` is called; it also gets the messages in `omitted`.
+        # ResumeError: the log ends before the earlier run's end, or has another topic id.
         known = self.next_offsets.get(log.directory.key)
         if known is None:
             return interval
@@ -95,14 +73,8 @@ class EarlierRuns:
 
 
 def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
-    """Read the reports of the earlier runs of an export.
-
-    Raises
-    ------
-    ResumeError
-        The directory contains no complete export, a report cannot be read, or the value of an
-        option in `SAME_OPTIONS` differs from the value in the earlier runs.
-    """
+    """Read the reports of the earlier runs."""
+    # ResumeError: a report is missing, unreadable or has other `SAME_OPTIONS`.
     layout = OutputLayout(output)
     if not Path(layout.success).is_file():
         raise ResumeError(f"{plain(str(output))} contains no complete export, so it cannot be resumed; {REMEDY}")

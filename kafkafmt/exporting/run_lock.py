@@ -42,40 +42,22 @@ _running: set[str] = set()
 
 @dataclass(frozen=True)
 class RunState:
-    """Content of a lock object: which export run holds the lock, and how far it has progressed.
+    """Content of a lock object: which export run holds the lock, and how far it has progressed."""
 
-    Attributes
-    ----------
-    run : str
-        Identifier of the run. It is part of the names of the files that the run writes.
-    host, space, pid, started : str, str, int, int
-        Host name, `process_space`, process id and start time of the driver. Together, they identify
-        the process.
-    phase : str
-        Phase of the run:
+    # `host`, `space` (see `process_space`), `pid` and `started` together identify the driver's
+    # process. Phases: in "writing", tasks write files; in "checking", they no longer can; in
+    # "replacing", the driver deletes the old output and publishes the new one; in "finishing", it
+    # publishes, and there is no old output.
 
-        - "writing": tasks write files.
-        - "checking": tasks can no longer write files.
-        - "replacing": the driver deletes the old output and publishes the new one.
-        - "finishing": the driver publishes the output. There is no old output.
-    old_success : str or None
-        Content of the old output's `_SUCCESS`, which the run has deleted. None if it did not exist.
-    renewals : int
-        Number of times that the lock was renewed.
-    left : RunState or None
-        State of a killed run whose lock this run has taken over. None if there is no such run, or
-        if its files have been removed.
-    """
-
-    run: str
+    run: str  # part of the names of the files that the run writes
     host: str
     space: str
     pid: int
     started: int
     phase: str = WRITING
-    old_success: str | None = None
-    renewals: int = 0
-    left: RunState | None = None
+    old_success: str | None = None  # the old output's `_SUCCESS`, which the run deleted; None: it did not exist
+    renewals: int = 0  # number of times that the lock was renewed
+    left: RunState | None = None  # a killed run whose lock was taken over and whose files still exist
 
     @classmethod
     def of_this_process(cls) -> RunState:
@@ -112,22 +94,7 @@ class LockLostError(OSError):
 
 
 class RunLock:
-    """Lock of an export run on its output in a bucket.
-
-    Parameters
-    ----------
-    store : Store
-        Object store that contains the output.
-    output : UrlPath
-        Directory of the output.
-
-    Attributes
-    ----------
-    path : UrlPath
-        URL of the lock object.
-    state : RunState
-        Content of the lock object.
-    """
+    """Lock of an export run on its output in a bucket."""
 
     def __init__(self, store: Store, output: UrlPath) -> None:
         self.path: UrlPath = output / LOCK
@@ -138,11 +105,8 @@ class RunLock:
         self._ended = threading.Event()
 
     def acquire(self) -> None:
-        """Acquire the lock, and start a thread that renews it.
-
-        If a killed run holds the lock, `state.left` is set to the state of that run. Raise OSError
-        if another export holds the lock.
-        """
+        """Acquire the lock, and start a thread that renews it. OSError: another export holds it."""
+        # If a killed run holds the lock, `state.left` is set to the state of that run.
         version = self._put(None)
         if version is None:
             found = self._store.load(self.path)
@@ -158,10 +122,8 @@ class RunLock:
         threading.Thread(target=self._renew_regularly, name="kafkafmt-export-lock", daemon=True).start()
 
     def left_behind(self) -> RunState | None:
-        """Return the state of a killed run whose files must be removed. Return None if no lock exists.
-
-        Raise OSError if another export holds the lock.
-        """
+        """Return the state of a killed run whose files must be removed, or None."""
+        # OSError: another export holds the lock.
         try:
             found = self._store.load(self.path)
         except FileNotFoundError:
@@ -170,10 +132,7 @@ class RunLock:
         return last.left or last
 
     def renew(self, **changes: Any) -> None:
-        """Renew the lock, and change fields of its state.
-
-        Raise LockLostError if another export has taken over the output.
-        """
+        """Renew the lock, and change fields of its state. LockLostError: another export has taken over the output."""
         with self._mutex:
             self.state = replace(self.state, renewals=self.state.renewals + 1, **changes)
             version = self._put(self._version)
@@ -203,11 +162,8 @@ class RunLock:
             return False
 
     def _put(self, version: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """Write the lock object if its version is still `version`, and return the new version.
-
-        If `version` is None, create the lock object. If another run has changed or created the lock
-        object, return None.
-        """
+        """Write the lock object if its version is `version` (None: if it is missing)."""
+        # Return the new version, or None.
         content = self.state.to_bytes()
         try:
             return self._store.put(self.path, content, create=version is None, replaces=version)

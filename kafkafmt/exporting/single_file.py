@@ -31,13 +31,7 @@ NAME = "output.parquet"
 
 
 class SingleFile(Staging):
-    """Context manager for the output of an export to a single Parquet file.
-
-    Parameters
-    ----------
-    options : ExportOptions
-        Options of the export. `options.output` is the path of the file.
-    """
+    """Context manager for the output of an export to a single Parquet file, `options.output`."""
 
     def __init__(self, options: ExportOptions) -> None:
         super().__init__(options.output, options.overwrite)
@@ -46,10 +40,8 @@ class SingleFile(Staging):
         self._report = report_of(self.output)
 
     def check(self) -> None:
-        """Raise OutputExistsError if the file or its report exists and `overwrite` is False.
-
-        Raise OutputPlaceError if the path of the file or of the report is a directory.
-        """
+        """Raise OutputExistsError if the file or its report exists and `overwrite` is False."""
+        # OutputPlaceError: the path of the file or of the report is a directory.
         if self.output.is_dir():
             raise OutputPlaceError(
                 str(self.output), "is a directory, but a name that ends with .parquet means a single file"
@@ -80,10 +72,8 @@ class SingleFile(Staging):
             before += rows
 
     def publish(self, report: str) -> None:
-        """Move the output file, and then its report, to their final paths.
-
-        With `overwrite`, the old report is removed first, so it never describes the new file.
-        """
+        """Move the output file, and then its report, to their final paths."""
+        # With `overwrite`, the old report is removed first, so it never describes the new file.
         file, written = self.path / NAME, report_of(self.path / NAME)
         written.write_text(report, encoding="utf-8")
         if self.overwrite:

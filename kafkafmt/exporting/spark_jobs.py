@@ -127,11 +127,9 @@ class SparkEngine:
 
 
 def in_thread(function: Callable[[], T]) -> T:
-    """Call `function` in a separate thread, and return its result.
-
-    Python raises KeyboardInterrupt only in the main thread. Therefore, Ctrl-C cannot interrupt a
-    call to Java that `function` makes.
-    """
+    """Call `function` in a separate thread, and return its result."""
+    # Python raises KeyboardInterrupt only in the main thread. Therefore, Ctrl-C cannot interrupt a
+    # call to Java that `function` makes.
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -152,12 +150,9 @@ def in_thread(function: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Return a context manager that delays Ctrl-C in the main thread while a call to Java is running.
-
-    If Ctrl-C interrupts a call, py4j prints a traceback and loses its connection. The context
-    manager has no effect if the process ignores SIGINT, as background jobs of a shell do, or if a
-    signal handler for SIGINT is installed.
-    """
+    """Return a context manager that delays Ctrl-C in the main thread while a call to Java is running."""
+    # If Ctrl-C interrupts a call, py4j prints a traceback and loses its connection. Nothing changes
+    # if the process ignores SIGINT, as background jobs of a shell do, or has a handler for SIGINT.
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -190,11 +185,8 @@ def spark_errors() -> Iterator[None]:
 
 
 def _simplified(error: BaseException) -> BaseException:
-    """Convert an error of Spark to a TaskOSError or a SparkError.
-
-    If a task raised an OSError, return a TaskOSError. If Spark raised another error, return a
-    SparkError. If the error does not come from Spark, return `error` unchanged.
-    """
+    """Convert Spark's error to a TaskOSError, if a task raised an OSError, or else to a SparkError."""
+    # Return others unchanged.
     text = str(error)
     found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', text)
     if found:

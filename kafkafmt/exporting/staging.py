@@ -55,10 +55,7 @@ class StagedFiles(AttemptFiles):
     directory: Path
 
     def create(self, target: PurePath) -> tuple[str, pa.NativeFile]:
-        """Create a file with a unique name, and open it for writing. Return the name and the open file.
-
-        If the staging directory does not exist on this host, raise FileNotFoundError.
-        """
+        """Create and open a file with a unique name. FileNotFoundError: this host has no such staging directory."""
         if not self.directory.is_dir():
             problem = "the output directory is missing on this host; every executor must see it under the same path"
             raise FileNotFoundError(errno.ENOENT, problem, str(self.directory))
@@ -73,11 +70,7 @@ class StagedFiles(AttemptFiles):
 
 
 class Staging(Output):
-    """Context manager for the staging directory of one export.
-
-    If `publish` has not renamed the staging directory before the context ends, the directory is
-    removed.
-    """
+    """Context manager for the staging directory of one export. It is removed unless `publish` has renamed it."""
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False, resume: bool = False) -> None:
         self.output: Path = Path(os.path.realpath(output_path(output)))
@@ -99,11 +92,9 @@ class Staging(Output):
         return StagedFiles(self.directory)
 
     def check(self) -> None:
-        """Raise OutputExistsError if the output exists, and `overwrite` and `resume` are False.
-
-        Raise OutputPlaceError if the output is a device or a pipe, such as /dev/null. An export would
-        replace it with a directory or a file.
-        """
+        """Raise OutputExistsError if the output exists, and `overwrite` and `resume` are False."""
+        # OutputPlaceError: the output is a device or a pipe, such as /dev/null, which an export
+        # would replace.
         if is_device_or_pipe(self.output):
             raise OutputPlaceError(str(self.output), "is a device or a pipe, which is not replaced")
         if os.path.lexists(self.output) and not self.overwrite and not self.resume:
@@ -125,11 +116,8 @@ class Staging(Output):
         return self
 
     def adopt(self, run: int) -> None:
-        """Add all files of the old output to the staging directory.
-
-        The number of the current run is `run`. `report.json` of the old output is stored as the
-        report of the previous run.
-        """
+        """Add all files of the old output to the staging directory for run number `run`."""
+        # `report.json` of the old output is stored as the report of the previous run.
         for folder in (PATHS.data, PATHS.quarantine, PATHS.earlier_report(0).parent):
             if (self.output / folder).is_dir():
                 shutil.copytree(self.output / folder, self.path / folder, copy_function=_link_or_copy)
@@ -151,12 +139,9 @@ class Staging(Output):
                 parent.rmdir()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Move the given files to their final paths. Delete all other files that tasks have written.
-
-        If a given file is missing, or if its size differs from the size that the task reported,
-        raise OSError. The directory for the files of tasks is deleted, so that running tasks cannot
-        create more files.
-        """
+        """Move these files to their final paths, and delete all other files of tasks."""
+        # If a file is missing or does not have the reported size, raise OSError. The directory for
+        # the files of tasks is deleted, so that running tasks cannot create more files.
         for file in files:
             self._place(file)
         closed = self.directory.with_name(f"{self.directory.name}-closed")
@@ -213,11 +198,9 @@ class Staging(Output):
 
 
 def clean_up(output: Path) -> list[Path]:
-    """Remove directories that killed exports have left next to the output. Return the removed paths.
-
-    If a killed export has renamed the old output, but has not published a new output, the original
-    name of the old output is restored.
-    """
+    """Remove directories that killed exports have left next to the output. Return the removed paths."""
+    # If a killed export has renamed the old output, but not published a new one, the old name is
+    # restored.
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")
     for name in sorted(os.listdir(output.parent)):
@@ -251,10 +234,7 @@ def _name_next_to(output: Path, kind: str = "") -> Path:
 
 
 def _lock(path: Path) -> int:
-    """Lock the file or directory at `path`, and return its file descriptor.
-
-    Return -1 if another process holds the lock, or if the path no longer exists.
-    """
+    """Lock a file or directory, and return its descriptor, or -1 if another process has locked it or it is gone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

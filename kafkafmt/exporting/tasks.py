@@ -178,11 +178,9 @@ def _batches(
 def _find_unconfirmed(
     bundle: Bundle, manifests: list[Manifest], stopped: Manifest, error: UnconfirmedError, settings: TaskSettings
 ) -> None:
-    """Find all segments with batches that this task cannot confirm as valid. Add the segment names to the manifests.
-
-    `error` names the first segment that the task cannot confirm. The task also checks all later
-    segments, so that the driver receives a complete list.
-    """
+    """Add the names of all segments with batches that this task cannot confirm to the manifests."""
+    # `error` names the first one. All later segments are checked too, so that the driver gets a
+    # complete list.
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):
         pieces: list[Piece] = [] if i < at else split.pieces

@@ -12,11 +12,9 @@ from .report import TaskSeconds
 
 
 class Stopwatch:
-    """Measures how much time a task spends on each activity.
+    """Measures how much time a task spends on each activity, from the creation of the object."""
 
-    The measurement starts when the object is created. The method `add` adds the time for reading
-    and decompression that a `PartitionLog` has measured.
-    """
+    # `add` adds the time for reading and decompression that a `PartitionLog` has measured.
 
     def __init__(self) -> None:
         self._started = perf_counter()

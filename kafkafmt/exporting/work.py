@@ -57,10 +57,7 @@ class Work:
 
     @property
     def next_offset(self) -> int:
-        """Offset at which the next export can continue. It follows the last exported batch.
-
-        With "read_committed", the result is not greater than the last stable offset.
-        """
+        """Offset at which the next export continues: after the last batch, and at most the last stable offset."""
         ends = [e.last_offset + 1 for s in self.splits for p in s.pieces for e in p.extents]
         end = min(max(ends, default=self.interval.low), self.interval.high)
         if self.interval.committed:
@@ -75,13 +72,9 @@ class Work:
         return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
 
     def unread(self, piece: Piece) -> Piece:
-        """Return a copy of a piece (a part of a segment), so that the piece can be exported again.
-
-        `piece.plan` is the result of a search for valid batches. If a task has searched the
-        complete segment, the returned copy keeps `plan`. Otherwise, `plan` of the copy is None. If
-        the transactions of the log are known, the returned copy contains the transactions in the
-        offset range of the piece.
-        """
+        """Return a copy of a piece (a part of a segment), so that the piece can be exported again."""
+        # The plan is kept if a task has planned the complete segment. The transactions in the
+        # piece's offsets are added if they are known.
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
             transactions = self.log.transactions.within(piece.segment.base_offset or 0, piece.last_offset)
@@ -102,11 +95,8 @@ class Work:
         return [d for one in [*found, losses.at_end()] for d in losses.in_interval(one, interval)]
 
     def plans(self) -> list[SegmentPlan]:
-        """Return a plan (valid batches and damage) for each segment of the partition.
-
-        A plan combines the batches that planning tasks have found and the batches that export tasks
-        have confirmed to be valid. If two tasks read the same offset, raise OSError.
-        """
+        """Return the plan of each segment, from planning tasks and the batches that export tasks have confirmed."""
+        # If two tasks read the same offset, raise OSError.
         plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
         extents = {name: list(plan.extents) for name, plan in plans.items()}
         for confirmed in (plan for manifest in self.manifests for plan in manifest.plans):
@@ -165,17 +155,9 @@ class Works:
         ]
 
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
-        """Discard the results of all tasks that exported one of the given segments. Return splits to export their data again.
-
-        For each segment in `planned`, the returned splits contain only its valid batches.
-
-        Parameters
-        ----------
-        planned : iterable of tuple
-            Segments that were searched for valid batches after their bundles were exported.
-        size : int
-            Size of a split, in bytes.
-        """
+        """Discard the results of all tasks that exported one of these planned segments."""
+        # Return splits to export again. The splits contain only the valid batches of each segment,
+        # and have about `size` bytes.
         segments = {(*_key(work), segment.name): (work, segment) for work, segment in planned}
 
         def is_planned(piece: Piece) -> bool:
