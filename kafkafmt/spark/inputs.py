@@ -37,11 +37,9 @@ class RecordDataDecoder:
         self.table: BatchTable = np.zeros(256, BATCH_DTYPE)
 
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
-        """Yield the records of the complete batches in `blob`.
-
-        If a batch is damaged, or if the last batch is incomplete and this is an error, call `fault` with the error. Decoding continues after the damage,
-        unless `fault` raises an error.
-        """
+        """Yield the records of the complete batches in `blob`."""
+        # If a batch is damaged, or if the last one is incomplete and this is an error, `fault` gets
+        # the error. Decoding continues after the damage, unless `fault` raises.
         scanner, position = DamageScanner(blob), 0
         while position < scanner.size:
             scan = scanner.scan(self.table, position)
@@ -60,12 +58,10 @@ class RecordDataDecoder:
 
 
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
-    """Return the position at which decoding resumes after a corrupted batch.
-
-    The length field of the corrupted batch gives a possible end. If another batch header or the end
-    of the data is at this position, decoding resumes there. Otherwise, the rest of the data is
-    searched for the next batch. If no batch is found, the result is the size of the data.
-    """
+    """Return the position at which decoding resumes after a corrupted batch, or the size of the data."""
+    # The length field of the corrupted batch gives a possible end. If another batch header or the
+    # end of the data is there, decoding resumes there. Otherwise, the rest is searched for the next
+    # batch.
     after = error.resume
     if after is not None and after > position:
         header_end = after + BATCH_HEADER_SIZE
@@ -78,11 +74,8 @@ def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> in
 def decode_path(
     path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault
 ) -> Found:
-    """Yield each partition in a log directory or file, with an iterator of its records.
-
-    Call `fault` with each error. Reading continues after the damage, unless `fault` raises an
-    error.
-    """
+    """Yield each partition in a log directory or file, with an iterator of its records."""
+    # Reading continues after an error, unless `fault` raises it.
     try:
         found = discover([path])
     except (OSError, ValueError) as error:  # ValueError: unknown URL scheme, or two copies of a partition

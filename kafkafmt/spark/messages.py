@@ -17,11 +17,7 @@ log: logging.Logger = logging.getLogger("kafkafmt.spark")
 
 
 def say(message: str) -> None:
-    """Log a warning for the user who runs the query.
-
-    The warning is written to stderr. If the log of Spark's Python workers is enabled, the warning
-    is written to that log instead.
-    """
+    """Log a warning for the user who runs the query: to the log of Spark's Python workers, or else to stderr."""
     _listen()
     log.warning("kafkafmt: %s", message)
 

@@ -24,11 +24,8 @@ class OptionError(ValueError):
 
 
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raise OptionError if the name of an option is unknown.
-
-    Valid names are those in `names` and `others`, and all names that start with `kafka.`. Error
-    messages suggest only names in `names`.
-    """
+    """Raise OptionError if the name of an option is unknown. Names that start with `kafka.` are valid."""
+    # Error messages suggest only names in `names`, not those in `others`.
     known, accepted = {name.lower(): name for name in names}, {name.lower() for name in others}
     for name in given:
         lower = name.lower()
@@ -43,11 +40,8 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
 
 
 def path_of(text: str) -> str:
-    """Convert the value of an option to an absolute local path.
-
-    If the path is not local, raise OptionError. The result is absolute, because the driver and the
-    executors can have different working directories.
-    """
+    """Convert an option to an absolute local path."""
+    # The driver and the executors can have different working directories.
     try:
         path = local_path(text)
     except ValueError as error:
@@ -56,11 +50,7 @@ def path_of(text: str) -> str:
 
 
 def sink_path_of(text: str) -> str:
-    """Convert the value of an option to the absolute local path of the log directory to which a query writes.
-
-    If the value is a URL, raise OptionError, because data cannot be appended to an object in a
-    bucket.
-    """
+    """Convert an option to the absolute path of the log directory to write to, which cannot be in a bucket."""
     if is_url(text):
         remedy = "write to a local path, and copy the log directory after the query has ended"
         raise OptionError(
@@ -70,10 +60,7 @@ def sink_path_of(text: str) -> str:
 
 
 def input_of(text: str) -> str:
-    """Convert the value of an option to a URL or an absolute local path.
-
-    If the value is a URL that kafkafmt cannot read, raise OptionError.
-    """
+    """Convert an option to a URL that kafkafmt can read, or to an absolute local path."""
     try:
         place = input_path(text) if text else None
     except ValueError as error:
@@ -131,10 +118,7 @@ def flag_of(options: Mapping[str, str], name: str) -> bool:
 
 
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """Return the value of an option, which must be one of `words`. Case is ignored.
-
-    The first item of `words` is the default value of the option.
-    """
+    """Return the value of an option, which must be one of `words`, in any case. The first one is the default."""
     given = options.get(name, words[0])
     for allowed in words:
         if given.strip().lower() == allowed.lower():

@@ -9,10 +9,8 @@ from pathlib import Path
 
 
 def process_space() -> str:
-    """Return an identifier of this machine's current boot and of the pid namespace of this process.
-
-    The identifier, the pid and the start time of a process together identify the process uniquely.
-    """
+    """Return an identifier of this machine's current boot and the pid namespace of this process."""
+    # Together with the pid and the start time of a process, it identifies the process uniquely.
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         text = boot + os.readlink("/proc/self/ns/pid")
@@ -28,11 +26,8 @@ def start_time(pid: int) -> int | None:
 
 
 def process_status(pid: int) -> list[str] | None:
-    """Return the fields of /proc/<pid>/stat. If the file cannot be read, return None.
-
-    The first items of the returned list are the command name, the process state and the pid of the
-    parent process.
-    """
+    """Return the fields of /proc/<pid>/stat from the command name on, or None if the file cannot be read."""
+    # The fields begin with the command name, the process state and the pid of the parent process.
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

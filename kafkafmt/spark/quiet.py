@@ -18,11 +18,8 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Return a context manager that hides the warning which Java prints when it starts.
-
-    Inside the context, stderr is redirected. Therefore, a progress bar must write to a duplicate of
-    stderr's file descriptor that was created before the context was entered.
-    """
+    """Return a context manager that hides the warning which Java prints when it starts."""
+    # stderr is redirected meanwhile, so a progress bar must write to a duplicate of its descriptor.
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()
     os.dup2(sink, STDERR)

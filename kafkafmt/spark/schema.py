@@ -41,10 +41,7 @@ WITH_HEADERS = (*STANDARD, HEADERS)
 
 
 def struct_of(names: Iterable[str]) -> StructType:
-    """Return a Spark schema with the named columns, all of which are nullable.
-
-    Raise ValueError if a name is unknown, or if there is no name.
-    """
+    """Return a Spark schema with the named columns, all nullable. ValueError: a name is unknown, or there is none."""
     names = list(names)
     if not names:
         raise ValueError("no column is selected; name at least one column")
@@ -52,19 +49,14 @@ def struct_of(names: Iterable[str]) -> StructType:
 
 
 def ddl_of(names: Iterable[str]) -> str:
-    """Return the named columns as a Spark DDL string, such as `key binary, value binary`.
-
-    Raise ValueError if a name is unknown.
-    """
+    """Return the named columns as a Spark DDL string, such as `key binary, value binary`."""
     return ", ".join(f"{name} {TYPES[_known(name)].simpleString()}" for name in names)
 
 
 def checked_names(schema: StructType) -> list[str]:
-    """Check a schema that a user has passed, and return the names of its columns.
-
-    Raise ValueError if the schema is empty, or if one of its columns is unknown, duplicated, not
-    nullable, or of the wrong type.
-    """
+    """Return the names of the columns of a user's schema."""
+    # ValueError: it is empty, or a column is unknown, duplicated, not nullable or of the wrong
+    # type.
     if not schema.fields:
         raise ValueError("the schema has no columns; name at least one column")
     for field in schema.fields:

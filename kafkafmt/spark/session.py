@@ -45,18 +45,12 @@ logger.tasks.level = off
 
 
 class SparkMissingError(ImportError):
-    """Raised if pyspark or a suitable Java is missing.
-
-    The message is a single line, and names what to install.
-    """
+    """Raised if pyspark or a suitable Java is missing. The message is one line that names what to install."""
 
 
 @functools.cache
 def java_version(java: str) -> int:
-    """Return the feature release of a `java` executable. If it does not run, return 0.
-
-    For example, the feature release of Java "17.0.2" is 17.
-    """
+    """Return the feature release of a `java` executable, such as 17, or 0 if it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -66,12 +60,8 @@ def java_version(java: str) -> int:
 
 
 def find_java() -> Path:
-    """Return the path of the first `java` executable that is new enough for Spark.
-
-    The function searches JAVA_HOME, the PATH and the current Python environment, in this order.
-    `make setup` installs Java in the Python environment. If no executable is new enough, a
-    SparkMissingError is raised.
-    """
+    """Return the first `java` that is new enough for Spark: in JAVA_HOME, the PATH, or the Python environment."""
+    # `make setup` installs Java in the Python environment.
     tried = []
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     for java in (home and str(Path(home, "bin", "java")), on_path, str(Path(sys.prefix, "jdk", "bin", "java"))):
@@ -85,12 +75,9 @@ def find_java() -> Path:
 
 
 def prepare_environment() -> None:
-    """Set environment variables so that pyspark finds Java and its workers use the current Python.
-
-    JAVA_HOME is set only if Spark would not find a suitable Java by itself. If PYSPARK_PYTHON has
-    no value, it is set to the current Python, because Spark would use the first python3 on the
-    PATH. If pyspark or Java is missing, a SparkMissingError is raised.
-    """
+    """Set environment variables so that pyspark finds Java and its workers use the current Python."""
+    # JAVA_HOME is set only if Spark would not find a suitable Java. Spark would use the first
+    # python3 on the PATH if PYSPARK_PYTHON had no value.
     try:
         import pyspark  # noqa: F401
     except ImportError as missing:
@@ -176,10 +163,6 @@ def active_session() -> SparkSession | None:
 
 
 def stop_quietly(spark: SparkSession) -> None:
-    """Stop a Spark session without printing log messages.
-
-    Logging is turned off, because tasks of a cancelled job may still be running. Each of these
-    tasks would log that it cannot connect to Spark.
-    """
+    """Stop a Spark session without log messages: tasks of a cancelled job would log that they cannot connect."""
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

@@ -64,12 +64,9 @@ def slow_core() -> str | None:
 
 
 def say_slow(found: Iterable[str | None]) -> None:
-    """Log the warnings that `slow_core` has returned on executors. Each warning is logged only once per process.
-
-    An item of `found` is a warning if an executor uses the pure-Python core, and None otherwise. If
-    this process also uses the pure-Python core, `say_slow` logs nothing, because the import of
-    kafkafmt has already issued a warning.
-    """
+    """Log the warnings that `slow_core` has returned on executors, each once per process."""
+    # If this process also uses the pure-Python core, its import of kafkafmt has already issued a
+    # warning.
     if _backend.backend != "native":
         return
     for message in sorted({one for one in found if one is not None} - _SAID):
@@ -126,10 +123,8 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
 
 
 def _probe(batches: Any) -> Any:
-    """Yield a row that describes the Python interpreter and the kafkafmt installation of this task.
-
-    Spark pickles `_probe` by value, so `_probe` also runs on executors without kafkafmt.
-    """
+    """Yield a row that describes the Python interpreter and the kafkafmt installation of this task."""
+    # Spark pickles `_probe` by value, so it also runs on executors without kafkafmt.
     import socket
     import sys
 

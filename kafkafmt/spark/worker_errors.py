@@ -21,10 +21,7 @@ JAVA_CLASS = re.compile(r"^(: )?([a-z]\w*\.)+[A-Z]\w*(Exception|Error): ")
 
 
 def missing_module(text: str) -> str:
-    """If an error message reports a missing Python module, return advice to install it on the executors.
-
-    If `text` does not report a missing module, return an empty string.
-    """
+    """If an error reports a missing Python module, return advice to install it on the executors, or else ""."""
     if not re.search(r"No module named '(\w+)", text):
         return ""
     return (
@@ -46,12 +43,9 @@ def in_one_line(error: OSError) -> str:
 
 
 def cause_of(text: str) -> str:
-    """Extract the cause of a Spark error from its text, as a single line.
-
-    If a Python worker raised an exception, the result contains this exception, its first cause and
-    the host. Otherwise, the result contains the first line of the Java exception and its first
-    cause.
-    """
+    """Extract the cause of a Spark error from its text, as a single line."""
+    # This is the exception of a Python worker, its first cause and the host; or else the first line
+    # of the Java exception and its first cause.
     before, traceback, _ = text.rpartition(TRACEBACK)
     if traceback:
         raised = _chain(text)
@@ -94,11 +88,7 @@ def _chain(text: str) -> list[str]:
 
 
 def _raised(frames: str) -> str:
-    """Return the exception at the end of a Python traceback, as a single line.
-
-    `frames` is the text of the traceback. Lines after the exception, such as a Java stack trace,
-    are ignored.
-    """
+    """Return the exception at the end of a Python traceback as one line, without a Java stack trace after it."""
     found: list[str] = []
     for line in frames.splitlines():
         if not line.strip() or line.startswith(("\tat ", "Caused by: ", "Driver stacktrace", *CHAINED)):

@@ -29,34 +29,24 @@ JVM = "java"
 
 
 def staging_of(directory: Path, query: str | None = None) -> Path:
-    """Return the path of the staging directory of a job, which is next to the log directory.
-
-    The directory is not created. `query` identifies a stream and does not change if the stream is
-    restarted. For a batch query, `query` is None.
-    """
+    """Return the path of a job's staging directory, next to the log directory."""
+    # `query` identifies a stream and survives its restarts. It is None for a batch query.
     job = uuid.uuid4().hex[:12] if query is None else _job_of(query)
     pid = _driver()
     return _prefixed(directory, f"{process_space()}-{pid}-{start_time(pid) or 0}-{job}")
 
 
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
-    """Remove the staging directories of a job that has ended.
-
-    A path in `used` is removed only if it is a staging directory next to the log directory
-    `directory`.
-    """
+    """Remove those of the paths `used` that are staging directories next to the log directory."""
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_leftovers(directory: Path, own: Path) -> None:
-    """Remove staging directories that earlier jobs have left next to a log directory.
-
-    A staging directory is removed if its driver ran on this machine and has ended. A staging
-    directory of another machine is removed if it belongs to the same streaming query as the staging
-    directory `own`.
-    """
+    """Remove staging directories that earlier jobs have left next to a log directory."""
+    # The driver of such a job ran on this machine and has ended; or it ran on another machine, for
+    # the same streaming query as `own`.
     try:
         names = os.listdir(directory.parent)
     except OSError:

@@ -69,20 +69,11 @@ class StagedMessage(WriterCommitMessage):
 
 
 class _Writer(Shipped):
-    """Base class of the objects with which Spark writes the rows of batch queries and streams.
+    """Base class of the objects with which Spark writes the rows of batch queries and streams."""
 
-    Spark creates a writer on the driver, and sends it to the tasks. For each micro-batch, Spark
-    creates two writers: one that it sends to the tasks, and one that commits the rows.
-
-    Parameters
-    ----------
-    options : WriteOptions
-    schema : StructType
-        Schema of the rows.
-    query : str, optional
-        Identifier of the stream, which is the same in both writers of a micro-batch. None for a
-        batch query.
-    """
+    # Spark creates a writer on the driver, and sends it to the tasks. For each micro-batch, it
+    # creates two: one that it sends to the tasks, and one that commits the rows. Both have the same
+    # `query`, the identifier of the stream.
 
     def __init__(self, options: WriteOptions, schema: StructType, query: str | None = None) -> None:
         check_columns(schema, options)
@@ -154,12 +145,9 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
         super().__init__(options, schema, options.app_id or query)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task to the staging directory. Return a message with the id of the streaming query.
-
-        The driver cannot always read the id from the checkpoint. The path of the checkpoint may not
-        be local, or it may be set only in the session setting
-        ``spark.sql.streaming.checkpointLocation``.
-        """
+        """Write the rows of one task to the staging directory. Return a message with the id of the streaming query."""
+        # The driver cannot always read the id from the checkpoint: its path may not be local, or
+        # may be set only in the session setting ``spark.sql.streaming.checkpointLocation``.
         message = super().write(iterator)
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)

@@ -65,10 +65,7 @@ class WriteOptions:
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Guess from the options of a query whether the query writes rows.
-
-    Spark does not pass the type of a query to a data source.
-    """
+    """Guess from the options whether a query writes rows, because Spark does not pass the type of a query."""
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
     return not names.isdisjoint(own - {"path"}) or names <= {"path"}
@@ -84,10 +81,7 @@ def query_id(given: Mapping[str, str]) -> str | None:
 
 
 def parse_write(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a query that writes. The keys of `given` must be case-insensitive.
-
-    Raise OptionError if the options are invalid.
-    """
+    """Parse the options of a query that writes. The keys of `given` must be case-insensitive."""
     check_names(given, NAMES, (*SPARKS_OWN, *HINTS))
     if not given.get("path"):
         raise OptionError("no path was given; pass the log directory to .save() or .start()")

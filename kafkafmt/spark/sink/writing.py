@@ -46,17 +46,7 @@ LOCK_POLL_SECONDS = 0.05
 
 @dataclass
 class Staged:
-    """The files to which one task has written batches.
-
-    Attributes
-    ----------
-    folder : str
-        Directory that contains the files.
-    files : dict
-        Names of the files, by topic and partition.
-    sizes : dict
-        Sizes of the files in bytes, by topic and partition.
-    """
+    """The files to which one task has written batches, and their sizes in bytes, by topic and partition."""
 
     folder: str
     files: dict[Key, str] = field(default_factory=dict)
@@ -104,11 +94,9 @@ class Stage:
             yield topic, rows.filter(pc.equal(topics, topic))
 
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield each partition number with the rows of the partition.
-
-        As in Kafka's producer, the key determines the partition of a row without a partition
-        number. Rows with a null key are assigned to the partitions in turn.
-        """
+        """Yield each partition number with the rows of the partition."""
+        # As in Kafka's producer, the key determines the partition of a row without a partition
+        # number. Rows with a null key are assigned to the partitions in turn.
         numbers = self._numbers(topic, rows)
         found = distinct(numbers)
         for number in found.tolist():
@@ -173,10 +161,8 @@ class Stage:
 
 
 def _milliseconds(rows: pa.RecordBatch) -> Any:
-    """Return the timestamps of the rows in milliseconds. If there is no timestamp column, return the current time.
-
-    As in Kafka's producer, a record without a timestamp gets the current time.
-    """
+    """Return the timestamps in milliseconds."""
+    # As in Kafka's producer, a row without a timestamp gets the current time.
     now = now_millis()
     if "timestampMillis" in rows.schema.names:
         return rows.column("timestampMillis").fill_null(now)
@@ -190,11 +176,7 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append the batches in a file to a log. Only a few MB of the file are in memory at a time.
-
-    A task has written the file, and has reported `size`. If the size of the file differs from
-    `size`, raise OSError.
-    """
+    """Append the batches in a task's file to a log, with only a few MB in memory. `size` is the expected size."""
     with FileView(path) as view:
         if view.size != size:
             raise OSError(
@@ -212,19 +194,12 @@ def append_file(writer: LogWriter, path: Path, size: int) -> None:
 
 
 def new_attempt(staging: Path) -> Path:
-    """Return a unique path for the directory to which one attempt of a task writes its batches.
-
-    The directory is not created.
-    """
+    """Return a unique path for the batches of one attempt of a task. The directory is not created."""
     return staging / uuid.uuid4().hex
 
 
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
-    """Append the batches of all tasks to the log directory, in one atomic operation.
-
-    Return False if batches of the application `options.app_id` with this `version` were already
-    appended. Otherwise, return True.
-    """
+    """Append the batches of all tasks in one atomic operation. Return False if `version` was already appended."""
     every = list(staged)
     keys = {key for s in every for key in s.files}
     with _opened(options) as directory, \

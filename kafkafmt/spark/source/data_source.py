@@ -83,28 +83,11 @@ def register(spark: SparkSession) -> None:
 
 
 class KafkaLogSource(Shipped, DataSource):
-    """The data source and data sink for ``format("kafkafmt")``. Spark creates the instances of this class.
+    """The data source and data sink for ``format("kafkafmt")``. Spark creates the instances of this class."""
 
-    Parameters
-    ----------
-    options : mapping of str to str
-        Options of the query or table. Option names are not case-sensitive.
-
-    Raises
-    ------
-    OptionError
-        Raised by `load()` if an option is unknown or invalid. Options that are valid only for batch
-        queries or only for streams are checked when the query starts.
-
-    The option `mode` determines how a query handles damaged data:
-
-    - PERMISSIVE (default): return all intact records, and log a warning for each damaged range of
-      bytes. If planning finds the damage, the driver logs the warning. If a task finds damage
-      inside compressed data, the task logs the warning.
-    - DROPMALFORMED: return all intact records without warnings.
-    - FAILFAST: fail the query if data is damaged. The error names the file, position and offsets of
-      the first damage.
-    """
+    # Options that are valid only for batch queries or only for streams are checked when the query
+    # starts. If planning finds damage, the driver logs the warning; if a task finds it inside
+    # compressed data, the task does.
 
     def __init__(self, options: Any) -> None:
         self.table: dict[str, str] | None = table_options(options, (*READ_NAMES, *WRITE_NAMES))
@@ -138,11 +121,9 @@ class KafkaLogSource(Shipped, DataSource):
         return "path" in self.options or "paths" in self.options
 
     def _for_reading(self, schema: StructType) -> Options:
-        """Return the parsed options of a read query.
-
-        If no path is given, the query reads an SQL table. In this case, the result also contains
-        the options that were stored when the table was created.
-        """
+        """Return the parsed options of a read query."""
+        # A query without a path reads an SQL table. Then the result also contains the options that
+        # were stored when the table was created.
         if self._names_path:
             return self.parsed
         kept = kept_options(schema)
@@ -151,13 +132,10 @@ class KafkaLogSource(Shipped, DataSource):
         return self._read_options(CaseInsensitiveDict({**kept, **self.options}), for_table=True)
 
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
-        """Return the options of a write query. If the query writes to an SQL table, raise OptionError.
-
-        If the rows come from an SQL table, their column metadata contains the options of this
-        table. In this case, OptionError is raised, because saveAsTable would store these options
-        for the new table. The error affects all write queries, because Spark does not pass the name
-        of the new table.
-        """
+        """Return the options of a write query. OptionError: the query writes to or reads from an SQL table."""
+        # The column metadata of rows from an SQL table contains the options of this table.
+        # saveAsTable would store them for the new table. The error affects all write queries,
+        # because Spark does not pass the name of the new table.
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
         if kept_options(schema):
@@ -203,10 +181,7 @@ def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]
 
 
 class KafkaLogReader(Shipped, DataSourceReader):
-    """Reads the records for a batch query.
-
-    Spark calls the method `partitions` on the driver, and the method `read` in each task.
-    """
+    """Reads the records for a batch query: Spark calls `partitions` on the driver, and `read` in each task."""
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
@@ -217,8 +192,5 @@ class KafkaLogReader(Shipped, DataSourceReader):
         return as_partitions(make_plan(self.options, say), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return an iterator of the Arrow record batches of one task.
-
-        If the option `mode` is FAILFAST, damage raises DamagedLogError.
-        """
+        """Return the Arrow record batches of one task. If `mode` is FAILFAST, damage raises DamagedLogError."""
         return read_task(partition, self.options, self.names, say)

@@ -81,11 +81,8 @@ class Bound:
         return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError unless the option has a value for each partition of the query, and for no other partition.
-
-        An option with a single value for all partitions is always valid, as in Spark's Kafka
-        source.
-        """
+        """Raise OptionError unless the option has a value for exactly the partitions of the query."""
+        # As in Spark's Kafka source, a single value for all partitions is always valid.
         if isinstance(self.value, int):
             return
         remedy = "give a value for each partition that the query reads, and for no other"
@@ -167,14 +164,9 @@ class Options:
             raise OptionError(f"{self.end.option} can be used only in batch queries, because a stream has no end")
 
     def select(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
-        """Return the partitions that the options select.
-
-        Raise OptionError if an option names a topic or partition that does not exist.
-
-        Kafka's internal topics (`__…`) are selected only if an option names them, if
-        `subscribePattern` starts with `__`, or if a partition directory of the topic was given as a
-        path.
-        """
+        """Return the partitions that the options select. OptionError: a named topic or partition does not exist."""
+        # Internal topics (`__…`) are selected only if an option names them, if `subscribePattern`
+        # starts with `__`, or if a partition directory of the topic was given as a path.
         there = [p for p in partitions if p.readable]
         if self.assigned is not None:
             if absent := self.assigned - {p.key for p in there}:
@@ -192,10 +184,7 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Parse the options of a query that reads. The keys of `given` must be case-insensitive.
-
-    Raise OptionError if the options are invalid.
-    """
+    """Parse the options of a query that reads. The keys of `given` must be case-insensitive."""
     options = {name: given[name] for name in NAMES if given.get(name) is not None}
     check_names(given, NAMES, HINTS)
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
@@ -272,13 +261,9 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
-    """Return the start or the end of the range to read: the start if `side` is "starting", the end if it is "ending".
-
-    If no option sets the start or the end, return None. Three options can set the start. As in
-    Spark's Kafka source, the first of them that is given is used: startingTimestamp,
-    startingOffsetsByTimestamp, startingOffsets. The names of the options for the end begin with
-    "ending".
-    """
+    """Return the start or end of the range, or None. `side` is "starting" or "ending"."""
+    # As in Spark's Kafka source, the first given of these options is used: startingTimestamp,
+    # startingOffsetsByTimestamp, startingOffsets.
     name = f"{side}Timestamp"
     if name in options:
         return Bound(name, "time", whole_number(name, options[name], 0))

@@ -24,21 +24,17 @@ from .same_log import check_content, check_topic_id, lacks_batches
 
 
 class WholePartitions:
-    """Cache of listings and transactions. With this cache, a task lists and reads a whole partition only once.
+    """Cache of listings and transactions, so that a task lists and reads a whole partition only once."""
 
-    A task usually reads several parts of a partition. For each part, it may need transaction
-    markers in later segments, and therefore the names of all segments.
-    """
+    # A task usually reads several parts of a partition. For each part, it may need transaction
+    # markers in later segments, and therefore the names of all segments.
 
     def __init__(self) -> None:
         self._listed: dict[Location, PartitionDir] = {}
         self._logs: dict[Location, PartitionLog] = {}
 
     def listed(self, directory: PartitionDir) -> PartitionDir | None:
-        """Return the most recent listing of a partition directory, as a `PartitionDir` with its segments.
-
-        If the directory has not been listed yet, return None.
-        """
+        """Return the most recent listing of a partition directory, or None if it was not listed yet."""
         return self._listed.get(directory.path)
 
     def list(self, directory: PartitionDir) -> PartitionDir:
@@ -54,10 +50,8 @@ class WholePartitions:
         return directory.path in self._logs
 
     def log_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> PartitionLog:
-        """Return the log of a partition. Its first call for a partition reads the whole log to find the transactions.
-
-        The numbers of bytes and read operations are added to `log.bytes_read` and `log.reads`.
-        """
+        """Return the log of a partition. The first call for it reads the whole log to find the transactions."""
+        # The numbers of bytes and read operations are added to `log.bytes_read` and `log.reads`.
         if not self.has_read(directory):
             whole = self._logs[directory.path] = PartitionLog(directory, limits)
             _ = whole.transactions
@@ -108,12 +102,9 @@ class Piece:
 
     @property
     def first_offset(self) -> int:
-        """Lowest offset of this part of a segment, according to the offset index.
-
-        Two parts of a partition never have the same lowest offset. Usually, an index entry contains
-        this offset. The offset in an index entry is the last offset of one or more batches, so the
-        first batch can begin at a lower offset.
-        """
+        """Lowest offset of this part of a segment, according to the offset index. It is unique in a partition."""
+        # An index entry has the last offset of one or more batches, so the first batch can begin at
+        # a lower offset.
         if self.plan is not None and self.plan.extents:
             return max(self.interval.low, self.plan.extents[0].first_offset)
         border = None if self.stretch is None else self.stretch.start
@@ -140,47 +131,13 @@ class Piece:
         partitions: WholePartitions | None = None,
         on_loss: Callable[[Damage], None] | None = None,
     ) -> Iterator[Chunk]:
-        """Decode the records of this part of a segment, and yield them in offset order.
-
-        Parameters
-        ----------
-        columns : RecordColumns
-        on_damage : callable, optional
-            Function to call with each damaged byte range. By default, damage raises an error.
-        limits : ReadLimits, optional
-            Limits for reading the segment.
-        tell : callable, optional
-            Function to call with a message if retention has removed the segment file since the
-            query was planned.
-        on_missing : callable, optional
-            Function to call with the segment if retention has removed its file since the query was
-            planned.
-        on_end : callable, optional
-            Function to call after the last record, with the `PartitionLog` that was used for
-            reading.
-        on_doubt : callable, optional
-            Function to call with each transaction whose outcome is not known. It is not called if
-            `transactions` is set.
-        confirmed_only : bool, default False
-            Raise an error if the byte range cannot be read in one pass, or if the whole partition
-            must be read to find the transactions. By default, the whole segment is checked, or the
-            whole partition is read, in these cases.
-        partitions : WholePartitions, optional
-            Cache that all parts of a task share. By default, nothing is cached.
-        on_loss : callable, optional
-            Function to call with lost offsets before or after the batches. By default, `on_damage` is
-            called.
-
-        Raises
-        ------
-        OSError
-            The segment file is missing although retention has not removed it, or it differs from
-            the file on the driver, or the topic was deleted and created again. The message names this
-            host.
-        UnconfirmedError
-            `confirmed_only` is True, and the byte range cannot be read in one pass, or the whole
-            partition must be read to find the transactions.
-        """
+        """Decode the records of this part of a segment, and yield them in offset order."""
+        # `on_missing` gets the segment if retention has removed its file since the query was
+        # planned. `on_end` gets the log after the last record. `on_loss` gets lost offsets before
+        # or after the batches; by default, `on_damage` gets them. If the byte range cannot be read
+        # in one pass, or the transactions need the whole partition, both are read; if
+        # `confirmed_only` is True, an UnconfirmedError is raised instead. An OSError names this
+        # host if the file differs from the one on the driver.
         log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
         log.confirmed_only = confirmed_only
         if self.plan is not None:
@@ -235,18 +192,11 @@ class Piece:
         confirmed_only: bool,
         partitions: WholePartitions,
     ) -> Transactions:
-        """Find the outcomes of the transactions that have batches in a certain range of the segment.
-
-        The range begins at the file position `position`, and ends before the offset `end`. A
-        transaction with an unknown outcome is returned only if its offsets overlap the offsets of
-        this part of the segment.
-
-        The partition directory is listed again, because transaction markers can be in later
-        segments. If the last stable offset on this host is lower than the one that the driver
-        found, raise OSError. No error is raised if the end of the log is damaged: the driver reads only
-        batch headers, so it does not find this damage. The numbers of bytes and read operations are added to `log.bytes_read`
-        and `log.reads`.
-        """
+        """Find the outcomes of the transactions with batches from the file position `position` to the offset `end`."""
+        # A transaction in doubt is returned only if its offsets overlap those of this part. The
+        # directory is listed again, because markers can be in later segments. A last stable offset
+        # lower than the driver's raises an OSError, unless the end of the log is damaged: the
+        # driver reads only batch headers, so it does not find this damage.
         end = min(end, self.interval.high)
         listed = partitions.listed(self.directory)
         found = None if listed is None else self._outcomes(listed, position, end, log)
@@ -281,13 +231,10 @@ class Piece:
         return found
 
     def _check_sizes(self, log: PartitionLog) -> None:
-        """Raise an OSError if this or a later segment of `log` lacks batches that exist on the driver.
-
-        The missing batches could be the transaction markers of this part of the segment. Without the
-        error, its records would be omitted, as if the markers were damaged. If the last segment lacks
-        markers at its end, their transactions are open, and the last stable offset shows it. No error
-        is raised if retention has removed this segment.
-        """
+        """Raise an OSError if this or a later segment of `log` lacks batches that exist on the driver."""
+        # The missing batches could be markers, without which this part's records would be omitted.
+        # If the last segment lacks markers at its end, the last stable offset shows it. No error is
+        # raised if retention has removed this segment.
         names = [segment.name for segment in log.segments]
         if self.segment.name not in names:
             return
@@ -313,10 +260,7 @@ class Piece:
         return plain_bytes([own]) >= plain_bytes([self.segment]) and plain_bytes(later) >= self.later_bytes
 
     def _outcomes(self, directory: PartitionDir, position: int, end: int, log: PartitionLog) -> Transactions | None:
-        """Find the aborted transactions from the file position `position` up to the offset `end` (exclusive).
-
-        If only reading the whole partition can find the aborted transactions, return None.
-        """
+        """Find the aborted transactions from a file position to an offset, or None if the whole log must be read."""
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         if segment is None:
             return None

@@ -34,10 +34,7 @@ from .splits import SPLIT_BYTES, Split, cut_splits, may_hold, stable_part
 
 
 class DataLossError(RuntimeError):
-    """Raised if offsets that a query should read do not exist, or no longer exist.
-
-    If the option failOnDataLoss is false, a DataLossError is not raised.
-    """
+    """Raised if offsets that a query should read do not exist, unless the option failOnDataLoss is false."""
 
 
 OPEN_COST = 1 << 20
@@ -71,10 +68,10 @@ DoubtIn = tuple[PartitionDir, Doubt]
 
 
 class PackedSplit(NamedTuple):
-    """A split (a range of a partition) as compressed bytes.
+    """A split (a range of a partition) as compressed bytes."""
 
-    A query can have a million segments. Packed, a split needs a tenth of the memory of its objects.
-    """
+    # A query can have a million segments. Packed, a split needs a tenth of the memory of its
+    # objects.
 
     bytes: int
     """Size of the data that a task reads."""
@@ -106,10 +103,9 @@ class Task:
 
 @dataclass
 class Plan:
-    """The tasks of a query, and the problems that were found during planning.
+    """The tasks of a query, and the problems that were found during planning."""
 
-    A batch query is planned without reading segments. Therefore, only its tasks find damage.
-    """
+    # A batch query is planned without reading segments, so only its tasks find damage.
 
     tasks: list[Task]
     """Tasks in order of topic, partition and offset."""
@@ -142,24 +138,7 @@ class _Selected:
 
 
 def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
-    """Plan a batch query.
-
-    Parameters
-    ----------
-    options : Options
-    tell : callable
-        Function to call with each message about the input, for example if retention has removed a
-        file.
-
-    Raises
-    ------
-    OptionError
-        An option names a topic, partition or time that the logs do not contain.
-    DataLossError
-        An option names an offset that does not exist, and failOnDataLoss is true.
-    OSError
-        A path cannot be read. The subclass `NoLogError` is raised if a path contains no log.
-    """
+    """Plan a batch query. `tell` gets messages about the input, for example if retention has removed a file."""
     limits = limits_of(options)
     selected = [
         _Selected(PartitionLog(p, limits, tell=tell)) for p in options.select(discovered(options, tell).partitions)
@@ -197,11 +176,8 @@ def _cut_and_packed(
 
 
 def doubts_in(log: PartitionLog, start: int, end: int) -> list[DoubtIn]:
-    """Return the transactions with an unknown outcome and with offsets in [start, end), with their partition.
-
-    If the transactions of the log have not been read yet, the result is empty. In this case, the
-    tasks find and report the transactions with an unknown outcome.
-    """
+    """Return the transactions in doubt with offsets in [start, end); none if they have not been read yet."""
+    # In the latter case, the tasks find and report them.
     if not log.knows_transactions:
         return []
     return [(log.directory, doubt) for doubt in log.transactions.within(start, end - 1).doubts]
@@ -235,10 +211,7 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
 
 
 def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterval]:
-    """Divide a range of offsets into ranges of `most` offsets each. The last range can be shorter.
-
-    If more than MOST_PARTS ranges would be necessary, raise OptionError.
-    """
+    """Divide a range into ranges of `most` offsets. OptionError: more than MOST_PARTS would be necessary."""
     offsets = interval.high - interval.low
     if offsets > most * MOST_PARTS:
         raise OptionError(
@@ -250,10 +223,7 @@ def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterv
 
 
 def split_size(options: Options, total: int) -> int:
-    """Return the number of bytes for one task to read. `total` is the size of all segments of the query.
-
-    The returned size is small enough for `minPartitions` tasks if the segments have offset indexes.
-    """
+    """Return the bytes for one task: enough tasks for `minPartitions` if the segments have offset indexes."""
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:
         size = max(size, total // MAX_TASKS)
@@ -263,12 +233,10 @@ def split_size(options: Options, total: int) -> int:
 
 
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
-    """Check the start and end offsets that options set for a partition.
-
-    If the end is before the start, raise OptionError. If an offset is outside the log, raise
-    DataLossError, or only log a message if failOnDataLoss is false. As in Spark's Kafka source,
-    times can be outside the log.
-    """
+    """Check the start and end offsets that options set for a partition."""
+    # If the end is before the start, raise OptionError. If an offset is outside the log, raise
+    # DataLossError, or log a message if failOnDataLoss is false. As in Spark's Kafka source, times
+    # can be outside the log.
     name = f"{s.log.topic}-{s.log.partition}"
     bounds = [
         (b.option, one) for b in (options.start, options.end) if b is not None and (one := b.of(s.key)) is not None
@@ -296,14 +264,7 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
 
 
 def discovered(options: Options, tell: Callable[[str], None], listings: Listings | None = None) -> Discovery:
-    """Find all partitions in the paths of a query.
-
-    `listings` is a cache for the contents of partition directories. A local directory in the cache
-    is listed again only if it has changed.
-
-    Raise OptionError if a path is invalid, if the option `replicas` is invalid, or if two paths
-    contain the same partition.
-    """
+    """Find all partitions in the paths of a query. A local directory in `listings` is read again only if it changed."""
     try:
         found = discover(options.paths, options.replicas, listings)
     except DuplicatePartitionError as error:
@@ -319,11 +280,7 @@ def discovered(options: Options, tell: Callable[[str], None], listings: Listings
 
 
 def limits_of(options: Options) -> ReadLimits:
-    """Return the size limits for batches and for groups of batches.
-
-    Segments are read in groups of consecutive batches. The maximum size of a group is a fraction of
-    `split_bytes`, so that a task can read several groups.
-    """
+    """Return the limits for batches and for groups of batches. A group is a fraction of `split_bytes`."""
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 
 
@@ -337,11 +294,8 @@ def _resolve(s: _Selected, options: Options) -> None:
 
 
 def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
-    """Return the offset at which a query starts to read a partition.
-
-    If `bound` is a time after the last record, the result depends on the option
-    startingOffsetsByTimestampStrategy: "latest" returns None, and "error" raises OptionError.
-    """
+    """Return the offset at which a query starts, or None if `bound` is a time after the last record."""
+    # startingOffsetsByTimestampStrategy decides: "latest" returns None, "error" raises OptionError.
     start = bound.of((log.topic, log.partition))
     assert start is not None
     offset = start.find(log, options.below_log_start)
@@ -354,11 +308,7 @@ def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
 
 
 def pack(tasks: list[Task], splits: Iterable[PackedSplit], size: int) -> None:
-    """Distribute splits (ranges of partitions) among tasks, in order.
-
-    A split is added to the last task if the cost of this task, including the split, is at most
-    `size`. Otherwise, the split is added to a new task.
-    """
+    """Distribute splits among tasks, in order. A task with several splits costs at most `size`."""
     for split in splits:
         cost = split.bytes + OPEN_COST
         if not tasks or tasks[-1].cost + cost > size:

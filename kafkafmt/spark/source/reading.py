@@ -41,11 +41,9 @@ class TaskPartition(InputPartition):
 
 
 def as_partitions(plan: Plan, options: Options) -> list[InputPartition]:
-    """Convert the tasks of a query to Spark's input partitions.
-
-    The option `mode` determines whether damage that was found during planning raises an error, is
-    logged, or is ignored. The option `failOnDataLoss` determines whether lost offsets raise an error.
-    """
+    """Convert the tasks of a query to Spark's input partitions."""
+    # `mode` decides whether damage that was found during planning raises an error, is logged, or is
+    # ignored. `failOnDataLoss` decides about lost offsets.
     mode = options.mode
     for directory, damage in plan.lost:
         report_loss(directory, damage, options)
@@ -65,11 +63,7 @@ def as_partitions(plan: Plan, options: Options) -> list[InputPartition]:
 def read_task(
     partition: InputPartition, options: Options, names: list[str], tell: Callable[[str], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Return an iterator of the Arrow record batches of one task.
-
-    If `options.mode` is FAILFAST, damage raises DamagedLogError. If retention has removed a segment
-    file, `tell` is called with a message.
-    """
+    """Return the Arrow record batches of one task. If retention has removed a file, `tell` gets a message."""
     if not isinstance(partition, TaskPartition):  # if a query has no tasks, Spark runs an empty task
         return iter(())
     return ahead(_batches(partition.task, options, names, tell))
@@ -124,11 +118,8 @@ def _batches(
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
-    """Yield the items of `batches`. A separate thread reads the next item in advance.
-
-    The thread decodes the next Arrow record batch while Spark sends the current one to the JVM.
-    Decoding releases the GIL.
-    """
+    """Yield the items of `batches`. A separate thread reads the next item in advance."""
+    # It decodes (and releases the GIL) while Spark sends the current Arrow record batch to the JVM.
     with ThreadPoolExecutor(1) as thread:
         try:
             coming = thread.submit(next, batches, None)

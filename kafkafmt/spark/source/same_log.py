@@ -22,11 +22,9 @@ from ...paths import UrlPath
 
 
 def data_size(segment: SegmentFile) -> int:
-    """Return the size of a segment in bytes, without the preallocated space at the end of the last segment.
-
-    A broker removes this space when it starts the next segment, possibly before a task reads the log.
-    The space is found only if the file ends with a hole. If there is no hole, the segment is not read.
-    """
+    """Return the size of a segment in bytes, without preallocated space at the end of the last one."""
+    # A broker removes this space when it starts the next segment, possibly before a task reads the
+    # log. Only a hole at the end of the file counts. If there is none, the segment is not read.
     if not _is_readable_end(segment):
         return segment.size
     try:
@@ -37,11 +35,9 @@ def data_size(segment: SegmentFile) -> int:
 
 
 def content_end(segment: SegmentFile) -> int | None:
-    """Return the position after the last nonzero byte of the last segment.
-
-    Return None for other segments, because the offsets in the next segment show whether batches are
-    missing. Also return None if the file is compressed, is not local or cannot be read.
-    """
+    """Return the position after the last nonzero byte of the last segment, or None."""
+    # For other segments, the offsets in the next segment show whether batches are missing. None
+    # also means that the file is compressed, is not local or cannot be read.
     if not _is_readable_end(segment):
         return None
     try:
@@ -57,10 +53,7 @@ def _is_readable_end(segment: SegmentFile) -> bool:
 
 
 def up_to_content(directory: PartitionDir) -> PartitionDir:
-    """Return a copy of `directory` in which the last segment ends after its last nonzero byte.
-
-    `check_complete` compares this size with the data on the host of a task.
-    """
+    """Return `directory` with its last segment ending after the last nonzero byte, for `check_complete`."""
     return replace(directory, segments=[_up_to_content(segment) for segment in directory.segments])
 
 
@@ -72,13 +65,11 @@ def _up_to_content(segment: SegmentFile) -> SegmentFile:
 
 
 def check_content(segment: SegmentFile, content: int | None) -> None:
-    """Raise OSError if a segment has less data on this host than on the driver.
-
-    `content` is the position after the last nonzero byte of the segment on the driver. If the byte
-    before this position is zero on this host, the file is an outdated copy, or a broker truncated the
-    log. The size of the file does not show this, because the space of an outdated copy can be
-    preallocated. If `content` is None, or if the file is missing or smaller, nothing is checked here.
-    """
+    """Raise OSError if a segment has less data than on the driver, where `content` is the end of its nonzero bytes."""
+    # If the byte before this position is zero here, the file is an outdated copy, or a broker
+    # truncated the log. The file size does not show this, because the space of an outdated copy can
+    # be preallocated. If `content` is None, or if the file is missing or smaller, nothing is
+    # checked here.
     if not content or isinstance(segment.place, UrlPath):
         return
     try:
@@ -100,10 +91,8 @@ def is_listed(directory: PartitionDir) -> bool:
 
 
 def topic_id_of(directory: PartitionDir) -> str | None:
-    """Read the topic id on the driver. Raise OSError if the directory was replaced after the driver had listed it.
-
-    Without the error, the topic id of the new log would be combined with the segments of the old log.
-    """
+    """Read the topic id on the driver. OSError: the directory was replaced after the driver had listed it."""
+    # Otherwise, the id of the new log would be combined with the segments of the old log.
     topic_id = directory.read_topic_id()
     known = topic_id is not None and directory.inode is not None and directory.segments
     if known and not is_listed(directory):
@@ -116,10 +105,7 @@ def topic_id_of(directory: PartitionDir) -> str | None:
 
 
 def check_topic_id(directory: PartitionDir, topic_id: str | None) -> None:
-    """Raise OSError if the topic was deleted and created again since the driver read its id, `topic_id`.
-
-    If one of the ids is not known, no error is raised.
-    """
+    """Raise OSError if the topic was created again since the driver read `topic_id`. An unknown id is no error."""
     if topic_id is None:
         return
     found = directory.read_topic_id()
@@ -132,21 +118,16 @@ def check_topic_id(directory: PartitionDir, topic_id: str | None) -> None:
 
 
 def has_less_data(segment: SegmentFile, size: int) -> bool:
-    """Return whether a segment has less data on this host than on the driver.
-
-    `size` is the size of the file on this host. `segment` describes the file on the driver, see
-    `up_to_content`.
-    """
+    """Return whether a segment has less data on this host, where it has `size` bytes, than on the driver."""
+    # `segment` describes the file on the driver, see `up_to_content`.
     content = content_end(segment)
     return (size if content is None else content) < segment.size
 
 
 def check_complete(plan: SegmentPlan, directory: PartitionDir) -> None:
-    """Raise OSError if the segment of a plan lacks batches on this host.
-
-    `plan.segment` describes the file on the driver, see `up_to_content`. A batch can end with zeros,
-    so valid batches and damage also count as data.
-    """
+    """Raise OSError if the segment of a plan lacks batches on this host."""
+    # `plan.segment` describes the file on the driver, see `up_to_content`. A batch can end with
+    # zeros, so valid batches and damage also count as data.
     segment = plan.segment
     ends = [_batches_end(plan), *(damage.position + damage.length for damage in plan.damaged[-1:])]
     if has_less_data(segment, plan.size) and max(ends) < segment.size and lacks_batches(plan, directory):
@@ -157,16 +138,12 @@ def check_complete(plan: SegmentPlan, directory: PartitionDir) -> None:
 
 
 def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
-    """Return whether a segment may lack batches that exist on the driver.
-
-    The caller has found that this segment or a later one is smaller than on the driver. The segment
-    lacks no batches if all of these conditions are met:
-
-    - After the last valid batch, the file ends or contains only zeros.
-    - The segment is not the last one. After the last segment, no offset shows whether batches are missing.
-    - No offset is missing before the next segment. In a compacted log, offsets may be missing if the
-      path refers to the directory that the driver has listed. An incomplete copy is another directory.
-    """
+    """Return whether a segment may lack batches that exist on the driver."""
+    # This segment or a later one is smaller than on the driver. It lacks no batches if the file
+    # ends after its last valid batch, or contains only zeros there; if it is not the last one,
+    # because no offset would show missing batches; and if no offset is missing before the next
+    # segment. In a compacted log, offsets may be missing if the path is the directory that the
+    # driver has listed. An incomplete copy is another directory.
     segment, runs, end = plan.segment, RunColumns.of(plan.extents), _batches_end(plan)
     if end < plan.size:
         with FileView(segment.place, fill_unreadable=True) as view:

@@ -45,38 +45,17 @@ class Split:
 
     @property
     def first_offset(self) -> int:
-        """Lowest offset that this split (a range of a partition) can contain.
-
-        No two splits of the same partition have the same lowest offset.
-        """
+        """Lowest offset that this split can contain. It is unique in a partition."""
         return self.pieces[0].first_offset
 
 
 def cut_splits(
     log: PartitionLog, segments: Iterable[SegmentFile], interval: OffsetInterval, split_bytes: int = SPLIT_BYTES
 ) -> list[Split]:
-    """Divide segments into splits of about `split_bytes` bytes, in offset order.
-
-    Only a few KB of the offset indexes are read. A segment without a usable index is not divided.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The partition. If only committed records are selected, and the transactions of the whole log
-        are known, each split contains the transactions of its batches.
-    segments : iterable of SegmentFile
-        Segments of the partition, in ascending order.
-    interval : OffsetInterval
-        Range of selected offsets.
-    split_bytes : int
-        Size of a split, in bytes.
-
-    Raises
-    ------
-    OSError
-        The size of a segment cannot be determined, for example because a compressed segment is
-        truncated. Without this error, the segment would be skipped, because its size is 0.
-    """
+    """Divide segments into splits of about `split_bytes` bytes, in offset order, from their offset indexes."""
+    # A segment without a usable index is not divided. Each split contains the transactions of its
+    # batches if those of the whole log are known. An unknown size raises OSError, for example of a
+    # truncated compressed segment: with the size 0, the segment would be skipped.
     directory = log.directory
     topic_id = topic_id_of(directory)
     transactions, interval = _committed_part(log, interval)
@@ -120,11 +99,9 @@ def _divides(rest: Stretch, border: Border) -> bool:
 
 
 def _before_hole(segment: SegmentFile, stretch: Stretch, end: int) -> Stretch:
-    """Return `stretch` without the preallocated space. This space begins at the file position `end`.
-
-    Return `stretch` unchanged in two cases: the index contains a batch in this space, so data is
-    missing there, or all bytes of `stretch` are zeros.
-    """
+    """Return `stretch` without the preallocated space, which begins at the file position `end`."""
+    # It is unchanged if the index contains a batch in this space, so that data is missing there, or
+    # if all bytes of `stretch` are zeros.
     if not segment.last or stretch.end.indexed or end >= stretch.end.position:
         return stretch
     last = last_border(segment)
@@ -133,10 +110,7 @@ def _before_hole(segment: SegmentFile, stretch: Stretch, end: int) -> Stretch:
 
 
 def _check_exists(log: PartitionLog, segment: SegmentFile) -> None:
-    """Check a segment whose size is 0. Raise OSError if the file is missing or cannot be read.
-
-    If retention has removed the segment, no error is raised, but a message is reported.
-    """
+    """Raise OSError if a file of size 0 is missing or cannot be read. A removal by retention is only reported."""
     try:
         FileView(segment.place).close()
     except FileNotFoundError:
@@ -146,23 +120,10 @@ def _check_exists(log: PartitionLog, segment: SegmentFile) -> None:
 def make_splits(
     log: PartitionLog, plans: Iterable[SegmentPlan], interval: OffsetInterval, split_bytes: int = SPLIT_BYTES
 ) -> list[Split]:
-    """Divide the valid batches of segments into splits of about `split_bytes` bytes, in offset order.
-
-    No split contains damaged bytes. A split consists of whole groups of consecutive batches. The
-    size of a group is limited by `ReadLimits.run_bytes`. This limit should be much smaller than
-    `split_bytes`, so that splits have about the right size.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The partition. If only committed records are selected, and the transactions of the whole log
-        are known, each split contains the transactions of its batches.
-    plans : iterable of SegmentPlan
-    interval : OffsetInterval
-        Range of selected offsets.
-    split_bytes : int
-        Size of a split, in bytes.
-    """
+    """Divide the valid batches of segments into splits of about `split_bytes` bytes, in offset order."""
+    # A split consists of whole groups of batches. `ReadLimits.run_bytes`, the limit of a group,
+    # should be much smaller than `split_bytes`. Each split contains the transactions of its batches
+    # if those of the whole log are known.
     directory = log.directory
     topic_id = topic_id_of(directory)
     transactions, interval = _committed_part(log, interval)
@@ -189,11 +150,8 @@ def make_splits(
 
 
 def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
-    """Return the transactions of the log, and the part of `interval` below the last stable offset.
-
-    If the transactions have not been read yet, return None instead of the transactions. If
-    `interval` also selects uncommitted records, return None and the unchanged `interval`.
-    """
+    """Return the transactions, or None if unknown or not needed, and `interval` up to the last stable offset."""
+    # If `interval` also selects uncommitted records, it is unchanged.
     if not interval.committed:
         return None, interval
     interval = stable_part(log, interval)
@@ -232,10 +190,8 @@ def _take(extents: list[Run], most: int) -> list[Run]:
 
 
 def alone(directory: PartitionDir, segment: SegmentFile) -> PartitionDir:
-    """Return a copy of `directory` that contains only `segment`, because a task reads no other segment.
-
-    The end of the log is not in the copy, because the driver compares it with the checkpoints.
-    """
+    """Return `directory` with only `segment`, because a task reads no other one."""
+    # The end of the log is not in the copy, because the driver compares it with the checkpoints.
     base = segment.base_offset
     at = 0 if base is None else bisect_left(directory.segments, base, key=lambda s: s.base_offset or 0)
     before = directory.segments[at - 1].base_offset if at else None

@@ -66,11 +66,10 @@ SMALL_SEGMENT = 1 << 20
 
 
 class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads records for one stream.
+    """Reads records for one stream."""
 
-    Spark calls `read` in tasks, and all other methods in a separate Python process on the driver's
-    host.
-    """
+    # Spark calls `read` in tasks, and all other methods in a separate Python process on the
+    # driver's host.
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
@@ -108,13 +107,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
-        """Return the offsets at which the next micro-batch ends, by topic and partition.
-
-        `limit` restricts the size of the micro-batch. If a log was truncated or created again, and
-        failOnDataLoss is false, its end offset can be lower than the offset in `start`. As in
-        Spark's Kafka source, the stream then continues at the lower offset, so that no new record
-        is missed. If the topic id has changed, the stream continues at the start of the new log.
-        """
+        """Return the offsets at which the next micro-batch ends, by topic and partition."""
+        # `limit` restricts its size. If a log was truncated or created again, and failOnDataLoss is
+        # false, its end can be lower than in `start`. As in Spark's Kafka source, the stream then
+        # continues at the lower offset, so that no new record is missed. If the topic id has
+        # changed, it continues at the start of the new log.
         begin = flat(start)
         logs = self._logs(begin, self._once)
         self._listed = logs
@@ -134,11 +131,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return nested(begin | found)
 
     def _waits(self, new: int) -> bool:
-        """Return whether the next micro-batch, which would contain `new` offsets, must be delayed.
-
-        The options minOffsetsPerTrigger and maxTriggerDelay control the delay. As in Spark's Kafka
-        source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is never delayed.
-        """
+        """Return whether the next micro-batch, with `new` offsets, must wait for minOffsetsPerTrigger."""
+        # As in Spark's Kafka source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch
+        # is never delayed, and others at most for maxTriggerDelay.
         least, now = self.options.min_offsets_per_trigger, monotonic()
         if least is None or self._target is not None:
             return False
@@ -216,11 +211,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return logs
 
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
-        """Find all selected partitions, and return their logs.
-
-        If a selected partition no longer exists, raise an error, unless failOnDataLoss is false.
-        The returned logs report messages to `tell`.
-        """
+        """Return the logs of all selected partitions. A lost partition is an error, unless failOnDataLoss is false."""
         options = self.options
         options.check_stream()  # Spark would hide an error that __init__ raises
         try:
@@ -249,10 +240,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return logs
 
     def _start_again(self, key: Key, read: int) -> None:
-        """Report that the topic of a partition was created again, and discard all data about the old log.
-
-        `read` is the offset up to which the stream has read the old log. If `read` is 0, report nothing.
-        """
+        """Report that a topic was created again, if its old log was read (to offset `read`), and forget the old log."""
         if read:
             self._lost(
                 key,
@@ -278,11 +266,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return log.log_start_offset
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
-        """Return the end offset of each partition.
-
-        If a partition no longer exists or ends before its offset in `begin`, report the loss of
-        data.
-        """
+        """Return the end offset of each partition."""
+        # Report a partition that is gone or ends before its offset in `begin`.
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
             self._lost(
@@ -301,11 +286,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return ends
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
-        """Divide the offsets [first, stop) of a partition into splits for tasks.
-
-        `most` is the maximum number of offsets in a split. Damaged byte ranges are added to
-        `plan.damaged`.
-        """
+        """Divide the offsets [first, stop) into splits of at most `most` offsets. Damage is added to `plan.damaged`."""
         options, key = self.options, (log.topic, log.partition)
         low = self._lowest(log)
         if first is None:
@@ -366,9 +347,6 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
 
 def _has_borders(segment: SegmentFile) -> bool:
-    """Return whether the driver can divide a segment among tasks without reading it.
-
-    A segment can be divided if it has an offset index, or if it is so small that each task can read
-    it from its start.
-    """
+    """Return whether the driver can divide a segment among tasks without reading it."""
+    # It has an offset index, or is so small that each task can read it from its start.
     return segment.size <= SMALL_SEGMENT or last_border(segment) is not None

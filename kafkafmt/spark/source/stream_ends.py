@@ -20,18 +20,7 @@ Stamp = tuple[int | str, ...]
 
 
 class LogEnds:
-    """The end offsets of the partitions of a stream, and the states of the logs at the last check.
-
-    Parameters
-    ----------
-    committed : bool
-        Whether the stream reads only committed records.
-
-    Attributes
-    ----------
-    seen : dict of int
-        Maps the topic and number of each partition to its end offset at the last check.
-    """
+    """The end offsets of the partitions of a stream, and the states of the logs at the last check."""
 
     def __init__(self, committed: bool) -> None:
         self.seen: Offsets = {}
@@ -44,15 +33,10 @@ class LogEnds:
         self._last: dict[Key, files.Stamp] = {}
 
     def find(self, log: PartitionLog, known: int) -> int:
-        """Return the offset up to which a stream can read a partition.
-
-        With "read_committed", this is the last stable offset. Otherwise, it is the offset after the
-        last valid batch.
-
-        `known` is the end offset that an earlier call returned. If the log still contains this
-        offset, only later batches are read. If the last segment has an offset index, only the
-        batches after the last index entry are read.
-        """
+        """Return the offset up to which a stream can read: the last stable offset, or the end of the valid batches."""
+        # `known` is the result of an earlier call. If the log still contains this offset, only
+        # later batches are read; if the last segment has an offset index, only those after the last
+        # index entry.
         key, stamp = (log.topic, log.partition), self._stamp_of(log)
         if stamp is not None and key in self._checked and self._checked[key][0] == stamp:
             return self._checked[key][1]
@@ -75,10 +59,7 @@ class LogEnds:
         return end
 
     def transactions(self, log: PartitionLog, stop: int) -> Transactions:
-        """Return the transactions that are open at the end of a log.
-
-        If the last check found an end before `stop`, the log is checked again.
-        """
+        """Return the transactions that are open at the end of a log, checked again if the last end was below `stop`."""
         key = log.topic, log.partition
         if key not in self._open or self._open[key][0] < stop:  # After a restart of the query, `_open` is empty.
             self._stable(log, log.next_offset)
@@ -98,12 +79,9 @@ class LogEnds:
             known.pop(key, None)
 
     def _stamp_of(self, log: PartitionLog) -> Stamp | None:
-        """Return a tuple that identifies the state of a log's last segment.
-
-        If the results of two calls are equal, the segment has not changed between the calls. If the
-        status of the file is not known, return None. Also return None if the segment was changed
-        very recently, because another change could result in the same modification time.
-        """
+        """Return a tuple that identifies the state of a log's last segment, or None if it is unknown."""
+        # It is also None if the segment was changed very recently, because another change could
+        # result in the same modification time.
         key = log.topic, log.partition
         self._last.pop(key, None)
         if not log.segments or isinstance(log.directory.path, UrlPath):
@@ -117,11 +95,9 @@ class LogEnds:
         return last.base_offset or 0, *found
 
     def _stable(self, log: PartitionLog, end: int) -> int:
-        """Update the open transactions of a log that ends at `end`. Return its last stable offset.
-
-        Only the headers of batches that were appended since the last call are read. If this is not
-        sufficient, for example because a header is damaged, the whole log is read.
-        """
+        """Update the open transactions of a log that ends at `end`. Return its last stable offset."""
+        # Only the headers of new batches are read. If this is not sufficient, for example because a
+        # header is damaged, the whole log is read.
         key = log.topic, log.partition
         before = self._open.get(key)
         found: Transactions | None = None

@@ -29,11 +29,9 @@ def nested(offsets: Offsets) -> Nested:
 
 
 def share(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
-    """Return end offsets for a micro-batch with about `limit` offsets.
-
-    The limit is divided among the partitions in proportion to their numbers of new offsets. A
-    partition with new offsets gets at least one offset.
-    """
+    """Return end offsets for a micro-batch with about `limit` offsets."""
+    # The limit is divided among the partitions in proportion to their new offsets. A partition with
+    # new offsets gets at least one.
     sizes = {key: max(ends[key] - begins[key], 0) for key in ends}
     total = sum(sizes.values())
     if total <= limit:

@@ -19,11 +19,9 @@ PREFIX = "option."
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
-    """Return the options that a user has given for a new SQL table. For other queries, return None.
-
-    Table properties that Spark sets, such as `owner` and `provider`, are not options of kafkafmt,
-    and are omitted. The property `location` is used as the option `path`.
-    """
+    """Return the options that a user has given for a new SQL table. For other queries, return None."""
+    # Table properties that Spark sets, such as `owner` and `provider`, are omitted. The property
+    # `location` is the option `path`.
     if "provider" not in given:
         return None
     known = {name.lower() for name in names}

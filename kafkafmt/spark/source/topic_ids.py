@@ -18,22 +18,16 @@ from .options import Key
 
 
 class TopicIds:
-    """Topic ids of the partitions that a stream reads.
+    """Topic ids of the partitions that a stream reads. They are read again if `partition.metadata` has changed."""
 
-    The topic id of a partition is read again only if `partition.metadata` has changed. Partitions
-    in object stores are not checked. If the state of the file cannot be read, the partition is
-    checked in a later call.
-    """
+    # Partitions in object stores are not checked. If the state of the file cannot be read, the
+    # partition is checked in a later call, and `tell` gets a message.
 
     def __init__(self) -> None:
         self._known: dict[Key, tuple[files.Stamp, str]] = {}
 
     def recreated(self, logs: Mapping[Key, PartitionLog], tell: Callable[[str], None]) -> list[Key]:
-        """Return the partitions whose topic id has changed since an earlier call.
-
-        A partition is returned by every call until `accept` is called for it. `tell` is called with
-        a message for the user if the state of a `partition.metadata` file cannot be read.
-        """
+        """Return the partitions whose topic id has changed, in every call until `accept` is called for them."""
         found = []
         for key, log in logs.items():
             path = log.directory.path / PARTITION_METADATA

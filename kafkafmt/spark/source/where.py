@@ -59,20 +59,9 @@ def parse_where(text: str) -> Filter:
 
 
 def where_text(given: Iterable[Any]) -> str:
-    """Convert Python tuples or lists to the value of the option `where`.
-
-    Parameters
-    ----------
-    given : iterable
-        Conditions, or lists of conditions. A condition is a tuple or list of a column, an operator
-        and a value. If lists of conditions are given, a record must match at least one list. A
-        timestamp is an int in milliseconds or a timezone-aware datetime.
-
-    Raises
-    ------
-    ValueError
-        A condition is not valid.
-    """
+    """Convert Python conditions (column, operator, value), or lists of these, to the value of the option `where`."""
+    # A record must match at least one of several lists. A timestamp is an int in milliseconds or a
+    # timezone-aware datetime.
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ValueError(f"where is {shown(given)}; it must be a list of conditions, such as [('offset', '>=', 100)]")
     plain = _plain(list(given))
