@@ -77,11 +77,10 @@ class OutputFormat(ParamType[LineFormat]):
 
 
 class CatCommand(click.Command):
-    """Click command class for `kafkafmt cat`. Its option `-f` has two meanings.
+    """Click command class for `kafkafmt cat`, whose option `-f` has two meanings."""
 
-    `-f` normally means --follow. If the next argument contains ``%`` and is not an existing path,
-    it is a format like those of kcat, and `-f` means --format.
-    """
+    # `-f` normally means --follow. If the next argument contains ``%`` and is not an existing path,
+    # it is a format like those of kcat, and `-f` means --format.
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Replace `-f` with --format if an output format follows, such as ``%k %s``."""
@@ -247,10 +246,7 @@ def cat(
 
 
 def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | None) -> None:
-    """Print the selected records of all partitions. If there are none, print the reason.
-
-    A partition that cannot be read is reported, and the other partitions are printed.
-    """
+    """Print the selected records of all partitions, or why there are none. Report partitions that cannot be read."""
     for directory in choice.partitions:
         if printer.left == 0:
             break
@@ -288,10 +284,7 @@ def _selected(
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:
-    """Print new records as they are appended, until the limit is reached.
-
-    If the program that reads the output closes the pipe, raise BrokenPipeError.
-    """
+    """Print new records until the limit is reached. BrokenPipeError: the reader of the output closes the pipe."""
     wait = _waiter(sys.stdout.fileno())
     while True:
         for follower in followers.check():
@@ -302,11 +295,8 @@ def _follow(followers: Followers, printer: _Printer) -> None:
 
 
 def _waiter(handle: int) -> Callable[[float], None]:
-    """Return a function that waits for a number of seconds.
-
-    If stdout is a pipe or a socket, the function raises BrokenPipeError when the other process
-    closes its end.
-    """
+    """Return a function that waits for a number of seconds, or until a reader closes its end of the pipe."""
+    # Then the function raises BrokenPipeError.
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return time.sleep
@@ -322,23 +312,10 @@ def _waiter(handle: int) -> Callable[[float], None]:
 
 
 class _Printer:
-    """Prints the records that match the options of `cat`, until a limit is reached.
+    """Prints the records that match the options of `cat`, until a limit is reached."""
 
-    Attributes
-    ----------
-    left : int or None
-        Number of records that may still be printed. None if there is no limit.
-    read, shown : int
-        Number of records that were read, and number of records that were printed.
-    not_json : int
-        Number of values that were tested with --value-json and are not JSON.
-    damaged : bool
-        True if damaged data was omitted.
-    unreadable : bool
-        True if a partition could not be read.
-    not_utf8 : int
-        Number of printed keys, values and header values that are not valid UTF-8, unless they are printed exactly.
-    """
+    # `not_json` counts values that --value-json tested and that are not JSON. `not_utf8` counts
+    # printed keys, values and header values that are not UTF-8, unless they are printed exactly.
 
     def __init__(
         self,
@@ -430,10 +407,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
 
 
 def _report_undecided(directory: PartitionDir, transactions: Transactions, doubts: Sequence[Doubt]) -> bool:
-    """Report records that read_committed omits because the outcome of their transaction is unknown.
-
-    Return True if damage may have destroyed a transaction marker.
-    """
+    """Report records that read_committed omits in doubt. Return True if damage may have destroyed a marker."""
     name = f"{directory.topic}-{directory.partition}"
     if transactions.undecided:
         tell(f"{name}: {transactions.undecided}")

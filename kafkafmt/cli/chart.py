@@ -9,25 +9,9 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(rate: Rate, width: int) -> tuple[str, int, int, int]:
-    """Return a chart of at most `width` characters, and the time range that it covers.
-
-    Parameters
-    ----------
-    rate : Rate
-        The number of records in each period. It must have at least one bucket.
-    width : int
-        Largest number of characters.
-
-    Returns
-    -------
-    chart : str
-        One character for each period. A space indicates a period without records.
-    start, end : int
-        Start of the first period and end of the last period, in milliseconds since 1970-01-01 UTC.
-    outside : int
-        Number of records that the chart omits, because their timestamps are far from all other
-        timestamps.
-    """
+    """Return a chart with one character per period, its start and end in ms, and the number of omitted records."""
+    # A space is a period without records. Omitted records have timestamps that are far from all
+    # others.
     shown = rate.without_outliers(width)
     first, last = shown[0].timestamp, shown[-1].timestamp
     step = _step(first, last, rate.bucket_ms, width)

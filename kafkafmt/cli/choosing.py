@@ -21,10 +21,7 @@ ONLY_OTHERS = (
 
 
 class NotThereError(click.UsageError):
-    """Raised if an option names something that does not exist, such as a topic.
-
-    The error is reported as a usage error, but its message does not mention --help.
-    """
+    """Raised if an option names something that does not exist. It is a usage error that does not mention --help."""
 
 
 class MissingError(Exception):
@@ -33,29 +30,15 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Choice:
-    """The partitions and records to read.
-
-    Attributes
-    ----------
-    partitions : list of PartitionDir
-        The partitions to read.
-    selection : Selection
-        The records to read in each partition.
-    damaged : bool
-        True if the committed offsets of the consumer group may be outdated, because later commits
-        are damaged.
-    """
+    """The partitions and records to read."""
 
     partitions: list[PartitionDir]
     selection: Selection
-    damaged: bool = False
+    damaged: bool = False  # the group's commits may be outdated, because later ones are damaged
 
 
 def find(paths: Collection[str], replicas: str | None) -> Discovery:
-    """Find all partitions in the paths that were passed to a command.
-
-    Print a message about each file that will not be read.
-    """
+    """Find all partitions in the paths of a command. Print a message about each file that will not be read."""
     found = discover(paths, replicas)
     for message in found.messages:
         tell(message)
@@ -75,11 +58,7 @@ def tell_nothing_to_read() -> None:
 def choose(
     found: Discovery, topics: Collection[str], numbers: Collection[int], internal: bool = True
 ) -> list[PartitionDir]:
-    """Return the partitions that the options -t, -p and --internal select.
-
-    Print a message about each topic or partition number that does not exist. If no partition
-    remains, raise NotThereError.
-    """
+    """Return the partitions that the options select, and print what does not exist. NotThereError: none remains."""
     try:
         chosen = choose_partitions(found, topics, numbers, internal, on_message=tell)
     except PartitionNotFoundError as error:
@@ -97,11 +76,9 @@ def choose_range(
     group: str | None,
     selection: Selection,
 ) -> Choice:
-    """Return the partitions that the options select, and the records to read in each of them.
-
-    If a consumer group is given, only topics for which the group has committed offsets are
-    selected. Each partition is read from the committed offset.
-    """
+    """Return the partitions that the options select, and the records to read in each of them."""
+    # With a consumer group, only its topics are selected, and each partition is read from the
+    # committed offset.
     chosen = choose(found, topics, numbers, internal)
     if group is None:
         return Choice(chosen, selection)
@@ -128,9 +105,6 @@ class _DamageReport:
 
 
 def read_all_groups(found: Discovery, at: int | None = None) -> tuple[GroupState, bool]:
-    """Return the state of all consumer groups, and whether damage may have made the state incomplete.
-
-    If `at` is given, return the state at this time, in milliseconds since 1970-01-01 UTC.
-    """
+    """Return all groups, before the time `at` in ms, and whether damage may have made their state incomplete."""
     report = _DamageReport()
     return read_groups(found.partitions, report, tell, at), report.damaged

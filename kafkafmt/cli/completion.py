@@ -34,18 +34,14 @@ def completion(ctx: click.Context, shell: str) -> int:
 
 
 def complete(group: click.Group, instruction: str) -> int:
-    """Print the completions that the shell has requested, and return the exit code.
-
-    `instruction` is the value of the environment variable `VARIABLE`, such as "bash_complete".
-    """
+    """Print the completions that the shell has requested, and return the exit code."""
+    # `instruction` is the value of the environment variable `VARIABLE`, such as "bash_complete".
     return shell_complete(group, {}, "kafkafmt", VARIABLE, instruction)
 
 
 def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the topic names that begin with `incomplete`, from the given local paths.
-
-    Topic names are parsed from the names of partition directories, so no file is opened.
-    """
+    """Return the topic names that begin with `incomplete`."""
+    # They come from the names of partition directories in the given local paths: no file is opened.
     from ..log.format.names import parse_partition_name
 
     # Read the paths from ctx.args. If -t has no value, click does not assign the paths to a parameter.

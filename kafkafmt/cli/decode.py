@@ -130,11 +130,9 @@ Found = Iterator[tuple[Any, Any]]
 def _decoded(
     requests: str | None, responses: str | None, api: int | None, api_version: int | None
 ) -> Iterator[DecodedFrame]:
-    """Yield the decoded requests, and then the decoded responses.
-
-    Opening a pipe blocks until another process opens the pipe for writing. Therefore, the file of
-    responses is opened only after all requests were read.
-    """
+    """Yield the decoded requests, and then the decoded responses."""
+    # Opening a pipe blocks until another process opens it for writing, so the file of responses is
+    # opened only after all requests were read.
     waiting = Correlation()
     if requests is not None:
         with _opened(requests) as stream:
@@ -160,11 +158,9 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
-    """Yield the records in a message of the wire protocol.
-
-    If records cannot be read, append an error message to `trouble`. Records are not collected in a
-    list, because a frame of a few kilobytes can contain millions of compressed records.
-    """
+    """Yield the records in a message of the wire protocol. Append errors to `trouble`."""
+    # Records are not collected in a list, because a frame of a few kilobytes can contain millions
+    # of compressed records.
     for data in record_data(body):
         where = data if data.topic else data._replace(topic=uuid_text(data.topic_id))
         try:

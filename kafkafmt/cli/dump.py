@@ -281,10 +281,7 @@ def _title(file: DumpedFile) -> str:
 
 
 def _json_line(text: Callable[[bytes], str], path: Path, row: Row) -> str:
-    """Convert a dict that describes a batch, record or index entry to a line of JSON.
-
-    The field `file` is the path as the user has specified it.
-    """
+    """Convert a batch, record or index entry to a line of JSON. `path` is as the user has specified it."""
     shown: Row = {"type": row["type"], "file": str(path)} | {
         k: v for k, v in row.items() if k not in ("type", "file", "path")
     }

@@ -21,10 +21,7 @@ CONTROL_TITLES = {
 
 
 def text_of(item: Row, contents: bool = False, skip_metadata: bool = False) -> str:
-    """Return an item, such as a batch or record, as a line of text. Return "" if kafka-dump-log does not print it.
-
-    If `contents` is True, the line of a record contains its key and value.
-    """
+    """Return an item as a line of text, or "" if kafka-dump-log does not print it. `contents`: with key and value."""
     kind = item["type"]
     if kind == "record":
         return raw_in_a_pipe(_record(item, contents, skip_metadata)) + "\n"

@@ -251,10 +251,7 @@ def _errors_as_usage() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Any]:
-    """Yield a function that shows on stderr how many bytes the export has processed.
-
-    The function does nothing if stderr is not a terminal.
-    """
+    """Yield a function that shows on stderr how many bytes were exported, if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

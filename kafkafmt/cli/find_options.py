@@ -19,10 +19,7 @@ from .output import tell
 
 
 def bytes_of(text: str) -> bytes:
-    """Convert text such as ``order-1``, ``base64:b3JkZXI=`` or ``hex:6f72`` to bytes.
-
-    Raise ValueError if the text after ``base64:`` or ``hex:`` is invalid.
-    """
+    """Convert text such as ``order-1``, ``base64:b3JkZXI=`` or ``hex:6f72`` to bytes, or raise ValueError."""
     form, colon, rest = text.partition(":")
     if colon and form == "base64":
         try:
@@ -102,10 +99,8 @@ class JsonMember(ParamType[JsonEquals]):
 
 
 def only_value(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
-    """Return the value of an option, or None. Raise a usage error if the option was repeated.
-
-    Without the error, click would ignore all values except the last one.
-    """
+    """Return the value of an option, or None."""
+    # If it was repeated, click would ignore all values but the last: usage error.
     if len(values) > 1:
         option = param.opts[0]
         regex = "--key-regex" if option == "--key" else option
@@ -174,11 +169,9 @@ def conditions_of(
 
 
 def partitions_of_key(found: Discovery, chosen: list[PartitionDir], key: bytes | None) -> list[PartitionDir]:
-    """For each topic in `chosen`, return the partition to which Kafka's default partitioner assigns `key`.
-
-    The number of partitions of a topic is the highest partition number that was found, plus 1. If a
-    partition with a lower number is missing, raise a usage error.
-    """
+    """For each topic in `chosen`, return the partition to which Kafka's default partitioner assigns `key`."""
+    # The number of partitions is the highest partition number, plus 1. If a lower one is missing,
+    # raise a usage error.
     if key is None:
         raise click.UsageError("--only-partition-of-key requires --key")
     left = []

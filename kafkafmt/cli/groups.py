@@ -76,11 +76,7 @@ def groups(
 
 
 def _keep(state: GroupState, names: tuple[str, ...]) -> None:
-    """Remove all consumer groups whose name matches none of the patterns.
-
-    Print a message about each pattern that matches no group. If none of them matches, raise
-    NotThereError.
-    """
+    """Keep the groups that match a pattern, and print patterns without a group. NotThereError: none matches."""
     known = {c.group for c in state.offsets} | {g.group for g in state.groups}
     missing = [
         f"no group matches {shown(glob)}: {like('group', glob, known)}"

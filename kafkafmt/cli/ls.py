@@ -73,11 +73,7 @@ def _show(partitions: tuple[PartitionSummary, ...]) -> None:
 
 
 def _times(first: int | None, last: int | None) -> str:
-    """Format the time range of a partition.
-
-    If both times are on the same day, the date appears only once. If the first time is unknown, it
-    is shown as `-`.
-    """
+    """Format a time range, with the date only once if it is the same. An unknown first time is shown as `-`."""
     if last is None:
         return ""
     start, end = ("-" if ms is None else moment(ms).partition(".")[0] for ms in (first, last))

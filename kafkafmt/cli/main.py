@@ -110,11 +110,9 @@ def group() -> None:
 
 
 def _prepare_streams() -> None:
-    r"""Configure stdout and stderr to use UTF-8, independently of the locale.
-
-    File names that are not UTF-8 are printed with escapes, as in JSON: `\udcff`. If the caller has
-    closed stdout or stderr, its output is discarded.
-    """
+    """Configure stdout and stderr to use UTF-8, independently of the locale."""
+    # File names that are not UTF-8 are printed with escapes, as in JSON. If the caller has closed a
+    # stream, its output is discarded.
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -124,11 +122,8 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Flush stdout. If this fails because stdout is closed, discard the buffered output.
-
-    If the buffered output were kept, Python would try to write it again at exit, and print an
-    error.
-    """
+    """Flush stdout. If it is closed, discard the buffered output."""
+    # Python would otherwise try to write it again at exit, and print an error.
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         return
@@ -136,19 +131,12 @@ def _discard_output() -> None:
 
 
 def _in_one_line(message: str) -> str:
-    """Convert an error message of click to one line without a full stop.
-
-    click writes the values of a choice on separate lines.
-    """
+    """Convert an error message of click to one line without a full stop. click writes each choice on its own line."""
     return message.replace("\n\t", " ").strip().removesuffix(".")
 
 
 def run() -> NoReturn:
-    """Run the command.
-
-    If the command fails, print the error as one line on stderr. The exit code indicates the kind of
-    error.
-    """
+    """Run the command. An error is one line on stderr, and the exit code indicates its kind."""
     code: int | None = 0
     try:
         _prepare_streams()

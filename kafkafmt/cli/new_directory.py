@@ -15,10 +15,7 @@ from .output import EXIT_INTERRUPTED, tell
 
 @contextmanager
 def new_directory(output: str, content: str = "data") -> Iterator[None]:
-    """Convert errors about the directory `output` to usage errors.
-
-    If the user interrupts the command, print that the directory contains no `content`.
-    """
+    """Convert errors about the directory `output` to usage errors. After Ctrl-C, print that it has no `content`."""
     target = os.path.abspath(output)
     try:
         yield

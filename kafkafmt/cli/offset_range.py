@@ -8,12 +8,9 @@ from ..times import parse_time
 
 
 def parse_offsets(text: str) -> OffsetRange:
-    """Parse an offset range of the form `FROM:TO`. Raise ValueError if it is invalid.
-
-    FROM and TO have one of these forms: an offset, `-N` (N before the log end), or `@TIME`.
-    `parse_time` describes the forms of TIME. FROM and TO may be omitted. FROM without a colon means
-    `FROM:`.
-    """
+    """Parse `FROM:TO`; both may be omitted."""
+    # Each is an offset, `-N` (N before the log end), or `@TIME` (see `parse_time`). FROM without a
+    # colon means `FROM:`.
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):
         raise ValueError(f"{shown(text)} does not have the form FROM:TO")
@@ -32,10 +29,8 @@ def parse_bound(text: str) -> OffsetBound:
 
 
 def _bound(text: str) -> tuple[OffsetBound | None, str]:
-    """Parse an offset or time at the start of `text`. Return it with the remaining text.
-
-    A time can contain colons. Therefore, the longest prefix that is a valid time is parsed.
-    """
+    """Parse an offset or time at the start of `text`. Return it with the remaining text."""
+    # A time can contain colons, so the longest prefix that is a valid time is parsed.
     if text.startswith("@"):
         ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]
         for end in ends:

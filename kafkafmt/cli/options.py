@@ -165,10 +165,9 @@ TIME_FORMS = (
 
 
 class Time(ParamType[int]):
-    """Click parameter type for a time: a number of milliseconds, an ISO time, or a duration before now.
+    """Click parameter type for a time: milliseconds, an ISO time, or a duration before now. A leading @ is ignored."""
 
-    An @ before the time is ignored, because `kafkafmt cat -o` requires an @ before a time.
-    """
+    # `kafkafmt cat -o` requires an @ before a time.
 
     name = "TIME"
 

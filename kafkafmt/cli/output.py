@@ -32,13 +32,7 @@ BYTES: dict[str, Callable[[bytes], str]] = {
 
 
 class ClosedPipeError(BrokenPipeError):
-    """Raised if the program that reads stdout closed the pipe while a command printed its report.
-
-    Attributes
-    ----------
-    exit_code : int
-        Exit code that the report determines.
-    """
+    """Raised if the program that reads stdout closed the pipe while a command printed its report."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__()
@@ -47,10 +41,8 @@ class ClosedPipeError(BrokenPipeError):
 
 @contextmanager
 def keep_exit_code(exit_code: int) -> Iterator[None]:
-    """Keep the exit code of a report, even if the program that reads stdout closes the pipe.
-
-    Without this, ``kafkafmt verify … | head`` would hide damage from ``set -o pipefail``.
-    """
+    """Keep the exit code of a report, even if the program that reads stdout closes the pipe."""
+    # Without this, ``kafkafmt verify … | head`` would hide damage from ``set -o pipefail``.
     try:
         yield
     except BrokenPipeError:
@@ -98,11 +90,7 @@ def show(line: str) -> None:
 
 
 def say(line: str, indent: int = LABEL_WIDTH) -> None:
-    """Print a line on stdout, and wrap it if stdout is a terminal.
-
-    If a line is wrapped, the continuation lines are indented by `indent` characters, so that they
-    are aligned with the text after the label.
-    """
+    """Print a line. On a terminal, wrap it, and indent continuation lines by `indent` to align them after the label."""
     _print(sys.stdout, _wrapped(line, sys.stdout.isatty(), indent))
 
 
@@ -132,18 +120,12 @@ def write_bytes(data: bytes) -> None:
 
 
 def raw_in_a_pipe(text: str) -> str:
-    """Escape control characters in a text if stdout is a terminal. Otherwise, return the text unchanged.
-
-    Kafka's tools do not escape the text that they write into a pipe or file either.
-    """
+    """Escape control characters if stdout is a terminal. Kafka's tools do not escape text in a pipe or file either."""
     return plain(text) if sys.stdout.isatty() else text
 
 
 def moment(ms: int) -> str:
-    """Return a timestamp in ISO format, in UTC.
-
-    If `datetime` cannot represent the timestamp, return the number of milliseconds.
-    """
+    """Return a timestamp in ISO format, in UTC, or the number of ms if `datetime` cannot represent it."""
     try:
         time = EPOCH + timedelta(milliseconds=ms)
         return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
@@ -152,19 +134,12 @@ def moment(ms: int) -> str:
 
 
 def with_option_names(message: str, **options: str) -> str:
-    """Replace the phrase "pass ARGUMENT" in an error message of the library by "use OPTION".
-
-    The keywords are names of Python arguments. The values are the options of the command that set
-    these arguments.
-    """
+    """Replace "pass ARGUMENT" in a library error by "use OPTION". The keywords map arguments to options."""
     return re.sub(rf"\bpass ({'|'.join(options)})\b", lambda found: f"use {options[found[1]]}", message)
 
 
 def may_be_lost(damage: Damage | dict[str, Any]) -> str:
-    """Return a phrase with the range of offsets that damage may have destroyed.
-
-    `damage` is a `Damage` object, or the dict that represents it in a JSON report.
-    """
+    """Return a phrase with the offsets that damage may have destroyed. A dict is from a JSON report."""
     if isinstance(damage, Damage):
         first, last = damage.first_offset, damage.last_offset
     else:
@@ -177,12 +152,9 @@ def may_be_lost(damage: Damage | dict[str, Any]) -> str:
 def show_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), spare: Sequence[str] = ()
 ) -> None:
-    """Print a table with one line for each row.
-
-    Cells are escaped and never truncated. Empty columns are omitted. If the table is wider than the
-    terminal, columns in `spare` are omitted one by one until the table fits, and a message lists
-    these columns. The columns in `right` are aligned to the right.
-    """
+    """Print a table. Columns in `spare` are omitted, with a message, until it fits the terminal."""
+    # Cells are escaped and never truncated. Empty columns are omitted. Columns in `right` are
+    # aligned to the right.
     from rich.cells import cell_len
 
     rows = [[plain(cell) for cell in row] for row in rows]
@@ -205,11 +177,7 @@ def show_table(
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function ``update(done, total)`` that shows the progress in bytes.
-
-    The progress bar appears on stderr when the function is first called. If stderr is not a
-    terminal, nothing is printed.
-    """
+    """Yield a function ``update(done, total)`` that shows the progress in bytes, if stderr is a terminal."""
     with ExitStack() as stack:
         bars: list[Any] = []
 

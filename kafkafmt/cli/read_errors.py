@@ -10,13 +10,7 @@ Item = TypeVar("Item")
 
 
 class ReadError(Exception):
-    """Raised if an input file cannot be read. It is not an OSError, because writing to stdout also raises OSErrors.
-
-    Attributes
-    ----------
-    cause : OSError
-        The error that the operating system reported.
-    """
+    """Raised if an input file cannot be read. It is not an OSError, because writing to stdout also raises OSErrors."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(cause)

@@ -41,21 +41,12 @@ _TOKEN = re.compile(
 
 
 class LineFormat(NamedTuple):
-    """A format for writing records as lines of text.
+    """A format for writing records as lines of text."""
 
-    Attributes
-    ----------
-    name : str
-        One of FORMATS, or "custom".
-    style, separator : str
-        Arguments of `core.format_records`: the style of the fields, and the separator between
-        headers.
-    custom : list of bytes and str
-        Template of a custom format. In addition to the fields of `core.format_records`, it can
-        contain "topic" and "partition".
-    """
+    # `style` and `separator` (between headers) are arguments of `core.format_records`. `custom` is
+    # a template that can also contain "topic" and "partition".
 
-    name: str
+    name: str  # one of FORMATS, or "custom"
     style: str
     separator: str
     custom: tuple[bytes | str, ...] = ()
@@ -69,21 +60,9 @@ class LineFormat(NamedTuple):
 
 
 def line_format(text: str, terminal: bool) -> LineFormat:
-    """Convert the value of the option --format to a `LineFormat`.
-
-    Parameters
-    ----------
-    text : str
-        One of FORMATS, or a format that contains ``%``.
-    terminal : bool
-        Whether the lines are written to a terminal. Control characters are then escaped, and the
-        format "text" separates columns by two spaces instead of a tab.
-
-    Raises
-    ------
-    ValueError
-        The format is unknown or invalid.
-    """
+    """Convert the value of the option --format (one of FORMATS, or a format that contains ``%``)."""
+    # On a terminal, control characters are escaped, and the format "text" separates columns by two
+    # spaces instead of a tab.
     if text == "json":
         return LineFormat(text, "json", ", ")
     if text == "text":
@@ -96,10 +75,7 @@ def line_format(text: str, terminal: bool) -> LineFormat:
 
 
 def parse_format(text: str) -> Template:
-    r"""Parse a format like those of kcat, such as ``%t %p %o %k %s\n``.
-
-    Raise ValueError if the format contains no field, or an unknown field.
-    """
+    """Parse a format like those of kcat, such as ``%t %p %o %k %s``. ValueError: no field, or an unknown field."""
     template: Template = []
     at = 0
     for match in _TOKEN.finditer(text):
@@ -163,10 +139,7 @@ def line_template(given: LineFormat, topic: str, partition: int) -> Template:
 
 
 def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
-    """Convert a record to the dict that represents it in JSON.
-
-    `log` can be any object with the attributes `topic` and `partition`.
-    """
+    """Convert a record to its dict in JSON. `log` needs only `topic` and `partition`."""
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -180,10 +153,7 @@ def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
 
 
 def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record as a line of text. Keys and values are formatted with `text`.
-
-    Two spaces separate the fields of a line.
-    """
+    """Return a function that formats a record as a line of text, with two spaces between fields."""
 
     def field(value: bytes | None) -> str:
         if value is None:

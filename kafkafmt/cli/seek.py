@@ -32,11 +32,7 @@ TIME_HELP = (
 
 
 class Time(ParamType[int | str]):
-    """Click parameter type for a time.
-
-    A time is a number of milliseconds, an ISO time, or one of the names and numbers in `WORDS`. A
-    number of milliseconds or an ISO time may start with @, as in `kafkafmt cat -o`.
-    """
+    """Click parameter type for a time: milliseconds, an ISO time (both may start with @), or one of `WORDS`."""
 
     name = "TIME"
 

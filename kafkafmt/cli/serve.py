@@ -42,13 +42,7 @@ FORCE_SECONDS = 2.0
 
 
 class Address(ParamType[tuple[str, int]]):
-    """Click parameter type for a network address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`.
-
-    Parameters
-    ----------
-    lowest_port : int, default 0
-        Lowest valid port.
-    """
+    """Click parameter type for a network address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`."""
 
     name = "HOST:PORT"
 
@@ -102,14 +96,11 @@ class Bound(ParamType[OffsetBound]):
 
 
 class Signals:
-    """Stops the server when SIGINT or SIGTERM arrives, and reloads its files when SIGHUP arrives.
+    """Stops the server on SIGINT or SIGTERM, and reloads its files on SIGHUP."""
 
-    The kernel also sends SIGHUP when the terminal is closed in which the command was started. In this
-    case, SIGHUP stops the server, unless the command was started with nohup.
-
-    asyncio removes its own signal handlers when the event loop ends. A repeated signal would then end
-    the process with the exit code of a crash. Therefore, the command installs this handler instead.
-    """
+    # The kernel also sends SIGHUP when the terminal of the command is closed. Then SIGHUP stops the
+    # server, unless the command was started with nohup. asyncio removes its own handlers when the
+    # event loop ends: a repeated signal would then end the process with the exit code of a crash.
 
     def __init__(self, reload: Callable[[], None]) -> None:
         self._reload = reload
@@ -126,12 +117,9 @@ class Signals:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Handle the signals during the block. After the block, the command ignores them until the process ends.
-
-        Programs that call the command as a function get their own signal handlers back after the
-        block. The command `kafkafmt` ignores further signals instead, so that a second signal cannot
-        kill the process while Python exits.
-        """
+        """Handle the signals during the block. After it, the command ignores them until the process ends."""
+        # A second signal must not kill the process while Python exits. Programs that call the
+        # command as a function get their own handlers back.
         before = {number: signal.signal(number, self._handle) for number in (*STOP_SIGNALS, signal.SIGHUP)}
         try:
             yield
