@@ -20,20 +20,7 @@ from .schema import Field
 
 
 def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
-    """Convert the fields of a message in a given version to JSON types.
-
-    Parameters
-    ----------
-    message : SchemaMessage
-    version : int
-        Version of the message.
-
-    Returns
-    -------
-    dict
-        The JSON values, with Kafka's field names as keys. Floats that are not finite are converted
-        to the strings "NaN", "Infinity" and "-Infinity".
-    """
+    """Convert the fields of a message to JSON types, by Kafka's names. Floats that are not finite become strings."""
     converted: dict[str, Any] = {}
     for f in message.SCHEMA.fields:
         if version not in f.versions:

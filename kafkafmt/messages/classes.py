@@ -119,24 +119,9 @@ def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
 
 
 def make_class(struct: Struct, versions: Versions, flexible: Versions, base: type[M], module: str) -> type[M]:
-    """Create the class of a message from its schema.
-
-    Parameters
-    ----------
-    struct : Struct
-        Schema of the message.
-    versions, flexible : Versions
-        All versions of the message, and the versions that are flexible (KIP-482).
-    base : type
-        Base class of the message and of the structures inside it.
-    module : str
-        Value of the attribute `__module__` of the classes, which `pickle` uses to find them.
-
-    Returns
-    -------
-    type
-        The class of the message. Its attributes include the classes of the structures inside it.
-    """
+    """Create the class of a message from its schema. `module` is `__module__`, which `pickle` uses to find it."""
+    # `base` is also the base of the structures inside the message, whose classes are attributes of
+    # the result.
     made: dict[str, type[M]] = {}
     common = {"STRUCTS": made, "VERSIONS": versions, "FLEXIBLE": flexible, "__module__": module}
     message = _make(struct, base, made, struct.name, common)
@@ -146,11 +131,7 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
 
 
 def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, common: dict[str, Any]) -> type[M]:
-    """Create the class of a structure.
-
-    `_make` first creates the classes of nested structures, and stores them in `made` by structure
-    name.
-    """
+    """Create the class of a structure. Classes of nested structures are stored in `made` by structure name."""
     namespace: dict[str, Any] = {}
     fields: list[tuple[str, Any, Any]] = []
     defaults: dict[str, Any] = {}
@@ -198,27 +179,8 @@ _layouts: dict[tuple[Any, int, Any], Any] = {}
 
 
 def layout_of(message: type[SchemaMessage], version: int, of_core: ModuleType | None = None) -> Any:
-    """Return the object that reads and writes a message in one version.
-
-    Parameters
-    ----------
-    message : type
-        Class of the message.
-    version : int
-        Version of the message.
-    of_core : module, optional
-        Module that defines the class `Layout`. By default, the core that is in use.
-
-    Returns
-    -------
-    Layout
-        The layout. It is cached, so that calls with the same arguments return the same object.
-
-    Raises
-    ------
-    UnsupportedError
-        The message does not have this version.
-    """
+    """Return the object that reads and writes a message in one version. It is cached."""
+    # `of_core` defines the class `Layout`; by default, it is the core that is in use.
     key = message, version, of_core or core
     found = _layouts.get(key)
     if found is None:
@@ -233,11 +195,7 @@ def _make_layout(message: type[SchemaMessage], version: int, core: Any) -> Any:
 
 
 def _compile(part: type[SchemaMessage], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
-    """Create the layout of a message or of a nested structure.
-
-    `_compile` first creates the layouts of nested structures, and stores them in `done` by
-    structure name.
-    """
+    """Create the layout of a message or structure. Layouts of nested structures are stored in `done` by name."""
     fields, tagged, absent = [], [], []
     for f in part.SCHEMA.fields:
         default = part.DEFAULTS[f.name]

@@ -33,10 +33,7 @@ WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass(frozen=True)
 class Versions:
-    """A range of versions. It includes `first` and `last`.
-
-    The range is empty if `last` is less than `first`.
-    """
+    """A range of versions. It includes `first` and `last`, and is empty if `last` is less than `first`."""
 
     first: int
     last: int
@@ -60,48 +57,20 @@ NONE = Versions(0, -1)
 
 @dataclass
 class Field:
-    """A field of a message or structure.
+    """A field of a message or structure."""
 
-    Attributes
-    ----------
-    kafka_name : str
-        Kafka's name of the field.
-    name : str
-        Python name of the field.
-    type : str
-        One of `TYPES`, or the name of a structure. For an array, the type of its elements.
-    array : bool
-        Whether the field is an array.
-    versions : Versions
-        Versions of the message that have the field.
-    nullable : Versions
-        Versions of the message in which the field can be null.
-    tag : int, optional
-        Tag of a tagged field.
-    default : str, optional
-        Default value as text. None means zero or empty.
-    ignorable : bool
-        Whether the value is omitted without an error when a version without this field is written.
-    plain : bool
-        Whether the field has no compact type, even in flexible versions.
-    second_name : str, optional
-        A second Python name.
-    struct : Struct, optional
-        The structure, if `type` is the name of a structure.
-    """
-
-    kafka_name: str
-    name: str
-    type: str
+    kafka_name: str  # Kafka's name of the field
+    name: str  # Python name of the field
+    type: str  # one of `TYPES`, or the name of a structure; of the elements, for an array
     array: bool
-    versions: Versions
-    nullable: Versions = NONE
-    tag: int | None = None
-    default: str | None = None
-    ignorable: bool = False
-    plain: bool = False
-    second_name: str | None = None
-    struct: Struct | None = None
+    versions: Versions  # versions of the message that have the field
+    nullable: Versions = NONE  # versions of the message in which the field can be null
+    tag: int | None = None  # of a tagged field
+    default: str | None = None  # as text; None: zero or empty
+    ignorable: bool = False  # a version without this field omits the value without an error
+    plain: bool = False  # no compact type, even in flexible versions
+    second_name: str | None = None  # a second Python name
+    struct: Struct | None = None  # the structure, if `type` is the name of one
 
     @property
     def json_name(self) -> str:
@@ -119,22 +88,12 @@ class Struct:
 
 @dataclass(frozen=True)
 class Heading:
-    """The first line of a message schema.
+    """The first line of a message schema."""
 
-    Attributes
-    ----------
-    number : int, optional
-        API key or record type. None if the message has no number.
-    name : str
-        Kafka's name of the message.
-    versions, flexible : Versions
-        Versions of the message, and the versions that use compact types and tagged fields.
-    """
-
-    number: int | None
+    number: int | None  # API key or record type
     name: str
     versions: Versions
-    flexible: Versions
+    flexible: Versions  # versions that use compact types and tagged fields
 
     @classmethod
     def parse(cls, line: str) -> Heading:
@@ -182,10 +141,7 @@ def parse_field(line: str) -> Field:
 
 
 def parse_message(name: str, lines: list[str]) -> Struct:
-    """Parse the lines of a message schema after its first line.
-
-    The indentation of a line determines the structure to which the field belongs.
-    """
+    """Parse the lines of a message schema after the first one. Indentation determines the structure of a field."""
     message = Struct(name)
     shared: dict[str, Struct] = {}
     every: list[Field] = []

@@ -25,24 +25,12 @@ SHARE_FETCH = 78
 
 @dataclass(frozen=True)
 class Api:
-    """One API of the wire protocol.
+    """One API of the wire protocol."""
 
-    Attributes
-    ----------
-    key : int
-        Kafka's number for the API. -1 if the object describes a header.
-    name : str
-        Kafka's name for the API, such as "ApiVersions".
-    versions, flexible : Versions
-        Versions of the API, and the versions that use compact types and tagged fields (KIP-482).
-    request, response : Struct
-        Schemas of the request and the response.
-    """
-
-    key: int
-    name: str
+    key: int  # Kafka's number for the API; -1 for a header
+    name: str  # Kafka's name, such as "ApiVersions"
     versions: Versions
-    flexible: Versions
+    flexible: Versions  # versions that use compact types and tagged fields (KIP-482)
     request: Struct
     response: Struct
 
@@ -55,19 +43,7 @@ def keys() -> dict[str, int]:
 
 
 def key_of(given: int | str) -> int:
-    """Return the key of an API.
-
-    Parameters
-    ----------
-    given : int or str
-        The key or the name of an API. A key is returned unchanged. In a name, case and underscores
-        are ignored.
-
-    Raises
-    ------
-    ValueError
-        No API has this name.
-    """
+    """Return the key of an API from its key or name, in which case and underscores are ignored."""
     if not isinstance(given, str):
         return integer("api_key", given, kind="an API's key or name")
     known = {name.replace("_", ""): key for name, key in keys().items()}
@@ -101,9 +77,6 @@ def api(key: int) -> Api | None:
 
 
 def header(kind: str) -> Api:
-    """Return the definition of the header of requests or responses.
-
-    `kind` is "request" or "response". The result is an `Api`, because the schema file of a header
-    has the same form as the schema file of an API.
-    """
+    """Return the definition of a header. `kind` is "request" or "response"."""
+    # The result is an `Api`, because the schema files of headers and APIs have the same form.
     return _load(f"{kind}_header.txt")

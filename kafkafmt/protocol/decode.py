@@ -128,12 +128,9 @@ def _token(direction: str, position: int, frame: memoryview) -> DecodedFrame:
 
 
 def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
-    """Yield a tuple (position, size, frame, error) for each frame in a stream.
-
-    For a complete frame, `error` is "". If the stream ends inside a frame, if a size field is wrong, or if the
-    stream is one of another protocol, the last tuple describes the rest of the stream. In this tuple, `frame`
-    is None and `error` is an error message.
-    """
+    """Yield (position, size, frame, error) for each frame. For a complete one, `error` is ""."""
+    # If the stream ends inside a frame, has a wrong size field, or is of another protocol, the last
+    # tuple describes the rest of the stream: `frame` is None, and `error` is a message.
     splitter, position, head = FrameSplitter(MAX_FRAME), 0, b""
     try:
         while data := stream.read1(CHUNK):  # unlike read(), read1() does not wait for CHUNK bytes

@@ -19,15 +19,8 @@ _TLS_RECORD = re.compile(rb"[\x14-\x17]\x03")
 
 
 def foreign_protocol(head: bytes, incomplete: bool) -> str | None:
-    """Return the name of the protocol of a stream, or None if the stream can be one of Kafka's protocol.
-
-    Parameters
-    ----------
-    head : bytes
-        The first HEAD_BYTES bytes of the stream, or fewer.
-    incomplete : bool
-        Whether the stream ends inside the frame that its size field announces.
-    """
+    """Return the other protocol that `head`, the first HEAD_BYTES of a stream, shows, or None."""
+    # `incomplete` is True if the stream ends inside the frame that its size field announces.
     for name, pattern in _PATTERNS:
         if pattern.match(head):
             return name

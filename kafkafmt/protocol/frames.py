@@ -64,12 +64,10 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 
 
 def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[RequestHeader, int]:
-    """Read the header of a request frame. Return the header and the position after it.
-
-    As in Kafka, if the API version of a request is too new, its header is read with the layout of
-    the newest supported version. If the API is not supported, the header is read without tagged
-    fields, because the header version of the API is unknown.
-    """
+    """Read the header of a request frame. Return the header and the position after it."""
+    # As in Kafka, the header of a version that is too new has the layout of the newest supported
+    # version. The header of an unknown API is read without tagged fields, because its version is
+    # unknown.
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
         raise TruncatedError(
@@ -142,11 +140,9 @@ def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple
 def read_response_body(
     frame: Buffer, position: int, api_key: int, api_version: int
 ) -> tuple[Message | UnknownBody, int, bytes]:
-    """Read the body of a response at `position`. Return the body, its version, and the bytes after it.
-
-    The version is usually `api_version`. For ApiVersions responses, it can be 0, as described in
-    `read_response`.
-    """
+    """Return the body at `position`, its version, and the bytes after it."""
+    # The version is usually `api_version`. For ApiVersions responses, it can be 0, see
+    # `read_response`.
     try:
         body, trailing = _read_body(frame, position, RESPONSE, api_key, api_version)
     except KafkaFormatError:
@@ -160,10 +156,7 @@ def read_response_body(
 
 
 def _read_api_versions_0(frame: Buffer, position: int) -> tuple[Message | UnknownBody, int, bytes]:
-    """Read an ApiVersions response in version 0.
-
-    Bytes after the response are allowed only if its error code is UNSUPPORTED_VERSION.
-    """
+    """Read an ApiVersions response in version 0. Bytes after it are allowed only with UNSUPPORTED_VERSION."""
     body, trailing = _read_body(frame, position, RESPONSE, apis.API_VERSIONS, 0)
     if trailing and cast("ApiVersionsResponse", body).error_code != ErrorCode.UNSUPPORTED_VERSION:
         position = byte_view(frame).nbytes - len(trailing)
@@ -211,11 +204,7 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
 def _read_body(
     frame: Buffer, position: int, kind: Kind, key: int, version: int, max_objects: int | None = None
 ) -> tuple[Message | UnknownBody, bytes]:
-    """Read the body of a request or response, which starts at `position`. Return the body and the bytes after the body.
-
-    If the API or its version is unknown, the returned `UnknownBody` contains all bytes of the frame
-    from `position` onwards.
-    """
+    """Return the body at `position` and the bytes after it. An `UnknownBody` contains the rest of the frame."""
     try:
         layout = layout_of(class_of_key(key, kind), version)
     except UnsupportedError:

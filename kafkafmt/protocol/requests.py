@@ -30,11 +30,9 @@ class _FrameContent:
     trailing: bytes
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field of the body.
-
-        For type checkers, `request.acks` has the type Any, because this method returns Any. To get
-        the precise type, use `request.body.acks`.
-        """
+        """Return a field of the body."""
+        # For type checkers, `request.acks` has the type Any. `request.body.acks` has the precise
+        # type.
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
         return getattr(self.body, name)
