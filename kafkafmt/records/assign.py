@@ -35,10 +35,7 @@ _FIRST_ROWS = 256
 
 
 def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
-    """Return a table with the headers of all batches in a buffer.
-
-    Raise KafkaFormatError for the first batch that is invalid or incomplete.
-    """
+    """Return a table with all batch headers in a buffer. The first invalid or incomplete batch is an error."""
     size, position, rows = view_of(buffer).nbytes, 0, 0
     table = np.empty(_FIRST_ROWS, BATCH_DTYPE)
     while position < size:

@@ -23,25 +23,12 @@ NOT_COMPRESSED = -1
 
 
 class ErrorColumns(NamedTuple):
-    """Errors of batches, as arrays with one item for each batch.
+    """Errors of batches, as arrays with one item for each batch."""
 
-    Attributes
-    ----------
-    position : array of int64
-        Position of each batch in the buffer.
-    fault : array of int64
-        Index of the error message in FAULTS, or OTHER.
-    detail : array of int64
-        Position of the error in the decompressed records, or NOT_COMPRESSED. For the fault OTHER,
-        the index of the error in `texts`.
-    texts : list of tuple of str
-        Error codes and error messages.
-    """
-
-    position: IntArray
-    fault: IntArray
-    detail: IntArray
-    texts: list[tuple[str, str]]
+    position: IntArray  # in the buffer
+    fault: IntArray  # index of the error message in FAULTS, or OTHER
+    detail: IntArray  # in the decompressed records, or NOT_COMPRESSED; for OTHER, the index in `texts`
+    texts: list[tuple[str, str]]  # error codes and messages
 
 
 class BatchErrors:
@@ -72,19 +59,14 @@ class BatchErrors:
         self.add_texts(positions, np.array(indexes, np.int64), known)
 
     def add_texts(self, positions: IntArray, indexes: IntArray, texts: Iterable[tuple[str, str]]) -> None:
-        """Add errors that are given as error codes and messages.
-
-        `indexes` contains the index in `texts` of the error of each batch.
-        """
+        """Add errors as codes and messages. `indexes` has, for each batch, the index of its error in `texts`."""
         self._rows.append(np.stack((positions, np.full(len(positions), OTHER), indexes + len(self._texts)), axis=1))
         self._texts += texts
 
     def add_faults(self, faults: IntArray, table: BatchTable, decoded: BatchTable) -> None:
-        """Add the faults that `core.decode_valid_records` has found.
-
-        `table` and `decoded` contain the same batches. The positions in `table` refer to the buffer of
-        the caller, and the positions in `decoded` refer to the decoded buffer.
-        """
+        """Add the faults that `core.decode_valid_records` has found."""
+        # `table` and `decoded` contain the same batches. Positions in `table` refer to the caller's
+        # buffer, and those in `decoded` to the decoded buffer.
         at, rows = faults[:, 0], np.empty((len(faults), 3), np.int64)
         rows[:, 0], rows[:, 1] = table["position"][at], faults[:, 1]
         compressed = (table["attributes"][at] & CODEC_MASK) != 0

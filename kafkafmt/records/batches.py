@@ -286,13 +286,9 @@ class Batch:
         return len(self.payload) if self.magic == MAGIC_V2 else self._field(1)[0]
 
     def _field(self, index: int) -> tuple[int, memoryview | None]:
-        """Return the stored length and the bytes of a message's key or value.
-
-        `index` is 0 to select the key, and 1 to select the value.
-
-        The returned bytes never extend past the end of the message, even if the stored length is
-        too large.
-        """
+        """Return the stored length and the bytes of a message's key (0) or value (1)."""
+        # The bytes never extend past the end of the message, even if the stored length is too
+        # large.
         data, at, size, field = self.data, LEGACY_KEY_AT[self.magic], -1, None
         for _ in range(index + 1):
             size = int.from_bytes(data[at : at + 4], "big", signed=True)

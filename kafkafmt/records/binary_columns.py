@@ -16,10 +16,7 @@ _NOT_BYTES_LIKE = (np.generic, np.ma.MaskedArray)
 
 
 def arrow_array(column: Any, name: str) -> Any:
-    """Return an Arrow or Polars column as a single Arrow array without dictionary encoding.
-
-    Return None if `column` is neither an Arrow column nor a Polars column.
-    """
+    """Return an Arrow or Polars column as one array without dictionary encoding; None for other columns."""
     if hasattr(column, "to_arrow"):  # a Polars Series
         if str(getattr(column, "dtype", "")) == "Object":  # Polars would export the addresses of the objects.
             raise TypeError(f"{name} is a Polars Series of Python objects; pass a list")
@@ -89,12 +86,9 @@ def exact_spans(spans: Spans, name: str) -> Spans:
 
 
 def exact_integers(column: Any, dtype: Any, name: str) -> Any:
-    """Convert an array of integers to a contiguous array of `dtype`.
-
-    The integers can have any size, signedness, byte order and stride. A contiguous array of `dtype`
-    is returned unchanged. Raise TypeError if the elements are not integers or if the array has
-    several dimensions. Raise ValueError if an integer does not fit into `dtype`.
-    """
+    """Convert an array of integers to a contiguous array of `dtype`, or return it if it is one."""
+    # ValueError: an integer does not fit into `dtype`. TypeError: there are several dimensions, or
+    # no integers.
     if isinstance(column, np.ndarray) and column.dtype == dtype and column.ndim == 1 and column.flags.c_contiguous:
         return column
     array = np.asarray(column)
@@ -112,11 +106,8 @@ def exact_integers(column: Any, dtype: Any, name: str) -> Any:
 
 
 def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> Spans:
-    """Copy bytes-like objects into one buffer, and return their positions and lengths (-1 for None).
-
-    `rows` contains the row number of each object, for error messages. By default, rows are numbered
-    from 0.
-    """
+    """Copy bytes-like objects into one buffer, and return their positions and lengths (-1 for None)."""
+    # Error messages name the row numbers in `rows`; by default, rows are numbered from 0.
     parts: list[bytes | None] = []
     for o in column:
         if o is not None and type(o) is not bytes:
@@ -129,11 +120,9 @@ def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> S
 
 
 def _as_bytes(o: Any, name: str, row: int) -> bytes:
-    """Return the bytes of a bytes-like object.
-
-    NumPy scalars other than `numpy.bytes_`, and masked arrays, raise an error, although they support
-    the buffer protocol.
-    """
+    """Return the bytes of a bytes-like object."""
+    # NumPy scalars other than `numpy.bytes_`, and masked arrays, are errors, although they support
+    # the buffer protocol.
     try:
         view = None if isinstance(o, _NOT_BYTES_LIKE) and not isinstance(o, bytes) else memoryview(o)
     except TypeError:

@@ -125,10 +125,7 @@ def columns_of(
 
 
 def decoded(source: Buffer, columns: RecordColumns) -> Columns:
-    """Convert decoded records to `Columns` that include their offsets.
-
-    In the result, columns that were not decoded are None.
-    """
+    """Convert decoded records to `Columns` with offsets. Columns that were not decoded are None."""
     keys, values, headers = None, None, None
     if columns.key_position is not None and columns.key_length is not None:
         keys = Spans(source, columns.key_position, columns.key_length)

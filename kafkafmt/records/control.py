@@ -142,10 +142,7 @@ def _classes() -> dict[str, type[SchemaMessage]]:
 
 
 def marker_type(reader: RecordReader, buffer: Buffer, row: BatchTable) -> int | None:
-    """Return the type of the first record of a control batch, or None if the batch is empty.
-
-    `row` is a table that contains only this batch.
-    """
+    """Return the type of the control batch in the one-row table `row`, or None if it has no record."""
     for source, columns in reader.read(buffer, row):
         assert columns.key_position is not None
         assert columns.key_length is not None
@@ -240,10 +237,9 @@ def build_markers(
     timestamp: IntArray,
     leader_epoch: IntArray,
 ) -> list[bytes]:
-    """Build many transaction markers like `build_marker`. The fields must be valid.
-
-    For each marker, each array contains an item with the value of the parameter of `build_marker`.
-    """
+    """Build many transaction markers like `build_marker`. The fields must be valid."""
+    # For each marker, each array contains an item with the value of the parameter of
+    # `build_marker`.
     if not len(producer_id):
         return []
     made = np.repeat(np.frombuffer(build_marker(0, 0, commit=False, timestamp=0), _MARKERS), len(producer_id))

@@ -183,11 +183,9 @@ def convert(
 
 
 def _runs(table: BatchTable) -> Iterator[BatchTable]:
-    """Yield groups of batches that are converted together.
-
-    Each batch and each wrapper message is a separate group. Adjacent uncompressed messages form a
-    group if they have the same format and timestamp type.
-    """
+    """Yield groups of batches that are converted together."""
+    # A batch or wrapper message is a group. Adjacent uncompressed messages form a group if they
+    # have the same format and timestamp type.
     append_time = (table["attributes"] & LOG_APPEND_TIME_BIT) != 0
     same = (table["magic"][1:] == table["magic"][:-1]) & (append_time[1:] == append_time[:-1])
     # Messages with different append times are converted separately, because a batch has a single append time.
@@ -223,12 +221,8 @@ def _rebuilt(
     first_offset: int,
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    """Convert batches to another format, and yield a single batch with all their records.
-
-    If `limit` is given, yield batches of at most `limit` bytes instead of a single batch.
-
-    Records with offsets below `first_offset` are omitted if the target format is 0 or 1.
-    """
+    """Convert batches to one batch of another format, or to batches of at most `limit` bytes."""
+    # Records with offsets below `first_offset` are omitted if the target format is 0 or 1.
     row = rows[0]
     has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and magic > MAGIC_V0
     append_time = int(row["max_timestamp"]) if has_append_time else None

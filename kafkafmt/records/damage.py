@@ -89,21 +89,16 @@ class DamageScanner:
         return bool(scan.count)
 
     def _search(self) -> None:
-        """Search the next part of the buffer for valid batches.
-
-        A search ends at the end of the buffer, or when its result array is full. Each search uses a
-        larger result array than the previous search, so that few searches are necessary.
-        """
+        """Search the next part of the buffer for valid batches."""
+        # A search ends at the end of the buffer, or when its result array is full. Each search uses
+        # a larger array than the previous one, so that few searches are necessary.
         rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
         self._rows = min(2 * self._rows, MAX_ROWS)
         count, _, self._to = core.find_batches(self.buffer, rows, beyond, self._to, None, MAX_OFFSET)
         self._found = np.concatenate((self._found, rows[:count]))
 
     def _scan_found(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` as `scan` does, but without computing CRCs.
-
-        A batch is accepted if the method `find` has found a valid batch at the same position.
-        """
+        """Fill `table` as `scan` does, without computing CRCs: a batch is accepted if `find` has found it there."""
         stop, count = position, 0
         while count < len(table) and self.find(stop) == stop:
             scan = core.scan_batches(self.buffer, table[count : count + 1], stop, None, False)

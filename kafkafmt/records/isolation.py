@@ -28,19 +28,9 @@ from .reader import RecordReader
 
 
 class AbortedTransactions:
-    """Omits the batches of aborted transactions from a stream.
+    """Omits the batches of aborted transactions from a stream. Kafka's counterpart is ``CompletedFetch``."""
 
-    Parameters
-    ----------
-    aborted : iterable of (int, int)
-        Aborted transactions of the stream, as pairs of producer id and first offset.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of a control batch in bytes after decompression.
-
-    Notes
-    -----
-    Kafka's counterpart is ``CompletedFetch``.
-    """
+    # `aborted` has pairs of producer id and first offset. `max_batch_bytes` limits control batches.
 
     def __init__(self, aborted: Iterable[tuple[int, int]], max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         self._waiting = sorted(((int(first), int(producer_id)) for producer_id, first in aborted), reverse=True)
@@ -50,27 +40,8 @@ class AbortedTransactions:
         self._reader = RecordReader(("key",), max_batch_bytes=max_batch_bytes)
 
     def committed(self, buffer: Buffer, table: BatchTable) -> BatchTable:
-        """Return `table` without the batches of aborted transactions. Control batches are kept.
-
-        Call `committed` once for each table of consecutive batches, in the order of the log.
-
-        Parameters
-        ----------
-        buffer : bytes-like
-            The buffer to which the positions in `table` refer.
-        table : BatchTable
-            The next batches of the stream.
-
-        Returns
-        -------
-        BatchTable
-            The remaining rows. If no row is omitted, `table` itself is returned.
-
-        Raises
-        ------
-        KafkaFormatError
-            A control batch is damaged.
-        """
+        """Return `table`, if possible itself, without the batches of aborted transactions. Control batches are kept."""
+        # Call `committed` once for each table of consecutive batches, in the order of the log.
         if not len(table) or not (self._waiting or self._open):
             return table
         last_offset = last_offsets(table)

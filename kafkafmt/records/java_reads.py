@@ -28,10 +28,8 @@ _ZSTD_SMALLEST = 9
 
 
 def java_refusal(codec: int, payload: memoryview) -> str | None:
-    """Return why Kafka's Java code does not read compressed data that kafkafmt can read. Return None if it reads the data.
-
-    The rules for lz4 are those of Kafka's ``Lz4BlockInputStream``.
-    """
+    """Return why Kafka's Java code does not read data that kafkafmt reads, or None if it does."""
+    # The rules for lz4 are those of Kafka's ``Lz4BlockInputStream``.
     if not len(payload) and codec not in (CODEC_NONE, CODEC_ZSTD):
         return "the compressed data is empty"
     if codec != CODEC_LZ4 or len(payload) < _LZ4_SMALLEST:
@@ -70,10 +68,8 @@ def refused_by_java(buffer: Buffer, table: BatchTable) -> list[OddEnd]:
 
 
 def not_read_by_java(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> list[OddEnd]:
-    """Find batches with complete records that Kafka's Java code does not read to their end.
-
-    Only gzip data, and data whose structure is odd, is decompressed.
-    """
+    """Find batches with complete records that Kafka's Java code does not read to their end."""
+    # Only gzip data, and data whose structure is odd, is decompressed.
     found = refused_by_java(buffer, table)
     suspects = table.compress(_may_be_odd(buffer, table, max_batch_bytes))
     if len(suspects):
@@ -86,10 +82,8 @@ def not_read_by_java(buffer: Buffer, table: BatchTable, max_batch_bytes: int) ->
 
 
 def rebuilt_batches(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the row and the rebuilt bytes of each batch that Kafka's Java code does not read to its end.
-
-    A rebuilt batch has the same codec, offsets, timestamps and producer fields.
-    """
+    """Yield the row and the rebuilt bytes of each batch that Kafka's Java code does not read to its end."""
+    # A rebuilt batch has the same codec, offsets, timestamps and producer fields.
     view = byte_view(buffer)
     for odd in not_read_by_java(buffer, table, max_batch_bytes):
         i = int(np.searchsorted(table["position"], odd.position))

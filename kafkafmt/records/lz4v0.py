@@ -18,10 +18,7 @@ def _rotate(x: int, n: int) -> int:
 
 
 def xxh32_short(data: bytes) -> int:
-    """Return the xxHash-32 of up to 15 bytes, with the seed 0.
-
-    The hash is computed only for frame descriptors, which always have fewer than 16 bytes.
-    """
+    """Return the xxHash-32, with the seed 0, of a frame descriptor, which has at most 15 bytes."""
     if len(data) >= 16:
         raise ValueError(f"data has {len(data)} bytes; it must have fewer than 16")
     h = (_P5 + len(data)) & _WORD
@@ -36,10 +33,7 @@ def xxh32_short(data: bytes) -> int:
 
 
 def with_right_checksum(frame: memoryview) -> bytes | memoryview:
-    """Return the frame with a corrected header checksum, as the lz4 specification requires.
-
-    Data that is not an lz4 frame is returned unchanged.
-    """
+    """Return an lz4 frame with the header checksum of the specification. Other data is returned unchanged."""
     return _with_checksum(frame, 4)
 
 

@@ -31,10 +31,7 @@ _NOT_INTEGERS = (bool, np.timedelta64)
 
 
 def timestamp_column(column: Any, count: int) -> IntArray:
-    """Return timestamps in ms as int64, with NO_TIMESTAMP for nulls.
-
-    If `column` is a scalar, it is repeated `count` times.
-    """
+    """Return timestamps in ms as int64, with NO_TIMESTAMP for nulls. A scalar is repeated `count` times."""
     if not np.isscalar(column):
         return _column(column, "timestamp", _null_is_none, times=True)
     if isinstance(column, np.datetime64):
@@ -96,10 +93,7 @@ def _fitting(number: int, name: str, row: int | None = None) -> int:
 
 
 def _of_integers(column: np.ndarray, name: str) -> IntArray:
-    """Convert integers of any size and byte order to int64.
-
-    Raise ValueError if an integer does not fit into int64.
-    """
+    """Convert integers of any size and byte order to int64, or raise ValueError."""
     if column.dtype.kind == "u" and len(column) and int(column.max()) > MAX_OFFSET:
         row = int(column.argmax())
         _fitting(int(column[row]), name, row)
@@ -133,10 +127,8 @@ def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
 
 
 def _values(array: Any) -> np.ndarray:
-    """Return the values of an Arrow array of integers without nulls.
-
-    The method `to_numpy` of the array would import pandas, which takes almost a second.
-    """
+    """Return the values of an Arrow array of integers without nulls."""
+    # The array's `to_numpy` would import pandas, which takes almost a second.
     data = array.buffers()[1]
     if data is None:
         return np.zeros(0, str(array.type))
@@ -166,10 +158,7 @@ def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
 
 
 def _milliseconds(times: np.ndarray, name: str) -> IntArray:
-    """Convert times to milliseconds, rounded down. The times must not contain NaT.
-
-    Raise ValueError if a time is before 1970 or does not fit into 64 bits.
-    """
+    """Convert times (no NaT) to ms, rounded down. ValueError: a time is before 1970 or does not fit into 64 bits."""
     try:
         found = times.astype("datetime64[ms]")
         back = found.astype(times.dtype)

@@ -67,11 +67,9 @@ def decompressed(payload: memoryview, row: Any, limit: int) -> bytes:
 
 
 def first_records(buffer: Buffer, row: Any, limit: int) -> tuple[bytes, BatchTable] | None:
-    """Return the records of a damaged batch that can be decoded, and a table in which they are a complete batch.
-
-    `row` is the header of the batch in `buffer`. Return None if no record can be decoded. Messages of formats 0 and 1
-    are not divided.
-    """
+    """Return the records of a damaged batch that can be decoded, and their table, or None if there are none."""
+    # In the table, the records are a complete batch. `row` is the header in `buffer`. Messages of
+    # formats 0 and 1 are not divided.
     start, size, codec = int(row["payload_position"]), int(row["payload_size"]), int(row["attributes"]) & CODEC_MASK
     payload = byte_view(buffer)[start : start + size]
     if row["magic"] != MAGIC_V2:

@@ -40,10 +40,9 @@ class Decompressed(NamedTuple):
 
 
 class PayloadReader:
-    """Decompresses the payloads of batches. Only one thread can use a reader at a time.
+    """Decompresses the payloads of batches. Only one thread can use a reader at a time."""
 
-    `max_batch_bytes` is the largest size of one batch, in bytes after decompression.
-    """
+    # `max_batch_bytes` is the largest size of one batch after decompression.
 
     def __init__(self, max_batch_bytes: int) -> None:
         self._max_batch_bytes = max_batch_bytes
@@ -74,12 +73,10 @@ class PayloadReader:
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
     def read(self, buffer: Buffer, table: BatchTable, stop_at_errors: bool = False) -> Iterator[Decompressed]:
-        """Decompress the payloads of the batches in `table`, in order. Each item has about ARENA_BYTES of payloads.
-
-        If `stop_at_errors` is True, an item also ends after a payload that cannot be decompressed. Uncompressed
-        payloads are copied, because one call of the core decodes only batches in the same buffer. The positions
-        in `table` refer to `buffer`.
-        """
+        """Decompress the payloads of the batches in `table`, in order. Each item has about ARENA_BYTES."""
+        # If `stop_at_errors` is True, an item also ends after a payload that cannot be
+        # decompressed. Uncompressed payloads are copied, because one call of the core decodes only
+        # batches in the same buffer.
         arena, view = self._arena, byte_view(buffer)
         codecs: IntArray = table["attributes"] & CODEC_MASK
         starts, sizes = table["payload_position"], table["payload_size"]
@@ -108,11 +105,9 @@ class PayloadReader:
         begin: int,
         stop_at_errors: bool,
     ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
-        """Fill the arena with the payloads from index `begin` on. `rows` contains the magic, codec, start and end of each.
-
-        Return the size of each payload in the arena, or -1 for a payload with an error. Also return
-        each error, with the index of its payload in the list of sizes.
-        """
+        """Fill the arena with payloads (magic, codec, start, end) from index `begin` on."""
+        # Return their sizes and the errors. The size is -1 for a payload with an error. An error
+        # has the index of its payload in the list of sizes.
         arena = self._arena
         placed: list[int] = []
         errors: list[tuple[int, KafkaFormatError]] = []

@@ -65,11 +65,10 @@ corrupted, a `BatchErrors` object takes much less time.
 
 
 class Chunk(NamedTuple):
-    """A chunk of decoded records. It is valid until the next chunk is requested.
+    """A chunk of decoded records. It is valid until the next chunk is requested."""
 
-    The reader reuses `source` and `columns` for the next chunk. Only a `CopiedColumns` keeps the
-    rows of earlier chunks, until the caller removes all rows.
-    """
+    # The reader reuses `source` and `columns`. Only a `CopiedColumns` keeps the rows of earlier
+    # chunks, until the caller removes all rows.
 
     source: Buffer
     """The buffer to which the positions in `columns` refer."""
@@ -78,40 +77,17 @@ class Chunk(NamedTuple):
 
 
 class RecordReader:
-    """Decodes the records of batches into columns, which are reused for each chunk of records.
+    """Decodes the records of batches into columns, which are reused. Only one thread can use a reader at a time."""
 
-    Only one thread can use a reader at a time.
-
-    Parameters
-    ----------
-    names : collection of str or RecordColumns
-        Names of the columns to decode, or the columns to fill. By default, all columns are decoded.
-    capacity : int, default 16384
-        Largest number of records in a chunk. Ignored if `names` is a RecordColumns.
-    first_offset, end_offset : int
-        Offset range (`end_offset` is exclusive) of the batches to read, according to their headers. If
-        a batch begins before the range, its records below `first_offset` are skipped. If it ends after
-        the range, its records from `end_offset` on are skipped. Thus adjacent ranges together contain
-        each record exactly once, whatever its offset is. By default, all batches are read.
-    selected : tuple of (int, int or None)
-        Offset range of the records to read. Records of any batch that are outside are skipped. By
-        default, no record is skipped.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch in bytes after decompression. It also limits the number of headers
-        of one record to ``max_batch_bytes // 128`` (by default 1,048,576), but at least 131,072.
-        The number must be limited because a header of only 2 bytes takes about 100 bytes of memory.
-    partial : bool, default False
-        Also return the first records of a corrupted batch, up to the record that cannot be decoded. The error
-        of the batch is reported before these records.
-    check_offsets : bool, default True
-        Treat a batch as corrupted if its last offset delta is negative or its last offset does not
-        fit into 64 bits.
-
-    Raises
-    ------
-    ValueError
-        `max_batch_bytes` is below 1, or a column does not exist.
-    """
+    # `names` are columns to decode, or a RecordColumns to fill, which makes `capacity` unused.
+    # [first_offset, end_offset) selects by batch headers: records of a batch that begins before the
+    # range are skipped below `first_offset`, and records of a batch that ends after it are skipped
+    # from `end_offset` on. So adjacent ranges together contain each record exactly once, whatever
+    # its offset is. `selected` selects by record offsets. `max_batch_bytes` also limits the headers
+    # of one record to ``max_batch_bytes // 128``, but at least 131,072, because a header of 2 bytes
+    # takes about 100 bytes of memory. `partial` also returns the first records of a corrupted
+    # batch, after its error was reported. `check_offsets` rejects batches whose last offset delta
+    # is negative or whose last offset does not fit into 64 bits.
 
     def __init__(
         self,
@@ -154,32 +130,11 @@ class RecordReader:
         return self._payloads.seconds
 
     def read(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None = None) -> Iterator[Chunk]:
-        """Decode the records of the batches in `table`, in order.
-
-        Parameters
-        ----------
-        buffer : bytes-like
-            The buffer to which the positions in `table` refer.
-        table : BatchTable
-            The batches.
-        on_batch_error : callable or BatchErrors, optional
-            Function to call with the row and the error of each corrupted batch. The function is
-            called after all records before the batch were yielded. No records of the batch are
-            yielded, unless `partial` is True. By default, the error is raised. A `BatchErrors` object gets all errors before
-            the iteration ends.
-
-        Yields
-        ------
-        Chunk
-            Decoded records. A chunk is valid until the next chunk is requested.
-
-        Raises
-        ------
-        KafkaFormatError
-            A batch is corrupted or exceeds a limit, and `on_batch_error` is not given. The error's
-            `position` is the position of the error in the buffer. If the batch is compressed, it is
-            the position of the batch.
-        """
+        """Decode the records of the batches in `table`, in order. A chunk is valid until the next one is requested."""
+        # `on_batch_error` gets the row and the error of each corrupted batch, after all records
+        # before it. No record of the batch is yielded, unless `partial` is True. By default, the
+        # error is raised. A `BatchErrors` gets all errors before the iteration ends. An error's
+        # `position` is in the buffer; if the batch is compressed, it is the position of the batch.
         if self._partial and on_batch_error is not None:
             yield from self._read_partial(buffer, table, on_batch_error)
             return
@@ -230,10 +185,8 @@ class RecordReader:
         return self.first_offset <= found.lowest and below_end and not found.wrappers
 
     def _divided(self, table: BatchTable) -> Iterator[tuple[BatchTable, OffsetLimits, bool]]:
-        """Divide batches into groups with equal offset limits for their records.
-
-        Each item also contains a bool that is True for a single batch whose offset range is invalid.
-        """
+        """Divide batches into groups with equal offset limits for their records."""
+        # The bool is True for a single batch whose offset range is invalid.
         base_offset = table["base_offset"]
         impossible = base_offset + table["last_offset_delta"] < base_offset
         wrapper = (table["count"] < 0) & (table["magic"] < MAGIC_V2)
@@ -265,12 +218,9 @@ class RecordReader:
             yield from self._read_compressed(buffer, table, on_batch_error, limits)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
-        """Yield the records of uncompressed v2 batches from `start` on, without building a table of batch headers.
-
-        A plain batch is a complete, valid and uncompressed v2 batch without control records.
-        The generator ends at the first batch that is not plain, and returns the position of this
-        batch.
-        """
+        """Yield the records of plain batches from `start` on, without a table."""
+        # Return the position of the first other batch. A plain batch is a complete, valid and
+        # uncompressed v2 batch without control records.
         columns, (first, end) = self.columns, self.selected
         columns.reset()
         ends = [n for n in (end, self.end_offset) if n is not None]
@@ -327,11 +277,9 @@ class RecordReader:
         on_batch_error: OnBatchError | None,
         limits: OffsetLimits,
     ) -> Iterator[Chunk]:
-        """Decode the records of all batches in `table` from `source`, which contains the uncompressed records.
-
-        `original` is the table of the same batches in the caller's buffer. Positions in errors
-        refer to the caller's buffer.
-        """
+        """Decode the records of all batches in `table` from `source`, which contains the uncompressed records."""
+        # `original` is the table of the same batches in the caller's buffer, to which positions in
+        # errors refer.
         columns = self.columns
         columns.reset()
         while columns.cursor[0] < len(table):
@@ -366,11 +314,9 @@ def _limits(first: int, end: int | None) -> OffsetLimits:
 
 
 def count_records(reader: RecordReader, buffer: Buffer, table: BatchTable, found: BatchSummary) -> int:
-    """Decode the records of the batches in `table` with `reader`, and return their number.
-
-    For uncompressed batches, this takes less time than `RecordReader.read`. The errors are the same.
-    `table` must be contiguous. `found` is a summary of `table`, or of a table that contains all its batches.
-    """
+    """Decode the records of the batches in `table`, and return their number."""
+    # For uncompressed batches, this is faster than `RecordReader.read`, with the same errors.
+    # `table` must be contiguous. `found` is a summary of `table`, or of a table that contains it.
     columns = reader.columns
     if reader.holds(found) and found.codecs <= 1 << CODEC_NONE:
         counted = 0
@@ -386,11 +332,7 @@ def count_records(reader: RecordReader, buffer: Buffer, table: BatchTable, found
 
 
 def offset_range_message(first: int, delta: int) -> str:
-    """Return the error message for a batch with an invalid range of offsets.
-
-    A range of offsets is invalid if the last offset delta is negative, or if the last offset does
-    not fit into 64 bits.
-    """
+    """Return the error message for a batch with a negative last offset delta, or a last offset above 64 bits."""
     return (
         f"the batch has offsets {first} to {first + delta}, because its last offset delta is {delta}; "
         "they must increase and fit into 64 bits"
@@ -398,11 +340,9 @@ def offset_range_message(first: int, delta: int) -> str:
 
 
 def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None, moved: bool = True) -> None:
-    """Add the base offset and the end of a batch to its error. Raise the error, or pass it to `on_batch_error`.
-
-    If `moved` is True, the error's position does not refer to the caller's buffer. In this case,
-    the position of the batch is used instead.
-    """
+    """Add the base offset and the end of a batch to its error, and raise it or pass it to `on_batch_error`."""
+    # If `moved` is True, the error's position is not in the caller's buffer: the position of the
+    # batch replaces it.
     if isinstance(on_batch_error, BatchErrors):
         on_batch_error.add(int(row["position"]), error)
         return
@@ -416,30 +356,9 @@ def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None
 
 
 def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> Iterator[BatchTable]:
-    """Yield tables of the batch headers in a buffer. No records are decoded.
-
-    Parameters
-    ----------
-    buffer : bytes-like
-        Batches or messages (magic 0 to 2), back to back.
-    start : int, default 0
-        Position of the first batch.
-    end : int, optional
-        Position at which the batches end. By default, the end of the buffer.
-    check_crc : bool, default True
-        Check the CRC of each batch.
-
-    Yields
-    ------
-    BatchTable
-        The next batches. A table is valid only until the next table is requested, because the array
-        is reused. An incomplete batch at the end is ignored.
-
-    Raises
-    ------
-    KafkaFormatError
-        A batch is corrupted. The batches before it have been yielded.
-    """
+    """Yield tables of the batch headers in [start, end). A table is valid until the next one is requested."""
+    # An incomplete batch at the end is ignored. A corrupted batch is raised after the batches
+    # before it.
     table = np.empty(TABLE_ROWS, BATCH_DTYPE)
     position, last = start, view_of(buffer).nbytes if end is None else end
     while position < last:
@@ -454,10 +373,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
 
 
 def scan_window(buffer: Buffer, table: BatchTable, position: int, last: int, check_crc: bool) -> Scan:
-    """Read batch headers into `table`. The batches have at most WINDOW_BYTES in total.
-
-    If the next batch is larger than WINDOW_BYTES, scan only this batch.
-    """
+    """Read batch headers into `table`, of at most WINDOW_BYTES in total or of a single larger batch."""
     window = min(last, position + WINDOW_BYTES)
     scan = core.scan_batches(buffer, table, position, window, check_crc)
     if scan.count == 0 and scan.error is None and window < last:

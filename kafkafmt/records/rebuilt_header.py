@@ -21,19 +21,10 @@ _INT16, _UINT32 = struct.Struct(">h"), struct.Struct(">I")
 
 
 def with_header_of(original: memoryview | bytes, built: bytes) -> bytes:
-    """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original batch.
-
-    The codec and the delete horizon of the rebuilt batch do not change. Other fields are copied
-    from the original batch, because `BatchBuilder` rejects some values that readers accept. An
-    example is a producer id without a sequence number.
-
-    Parameters
-    ----------
-    original : memoryview or bytes
-        The original batch. Bytes after its header are ignored.
-    built : bytes
-        The rebuilt batch.
-    """
+    """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original batch."""
+    # The codec and the delete horizon of the rebuilt batch do not change. `BatchBuilder` cannot
+    # copy the other fields, because it rejects some values that readers accept, such as a producer
+    # id without a sequence number. Bytes after the header of `original` are ignored.
     data = bytearray(built)
     data[LEADER_EPOCH_AT:MAGIC_AT] = original[LEADER_EPOCH_AT:MAGIC_AT]
     data[PRODUCER_ID_AT:COUNT_AT] = original[PRODUCER_ID_AT:COUNT_AT]

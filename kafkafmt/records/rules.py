@@ -93,13 +93,9 @@ class Rules(NamedTuple):
         return max(now - self.before, MIN_OFFSET), min(now + self.after, MAX_OFFSET)
 
     def certainly_accept(self, row: Any, earliest: int, latest: int, null_key: bool, now: int) -> bool:
-        """Return True if a summary of a batch shows that all its records comply with the rules.
-
-        If the result is False, the caller must check each record.
-
-        `earliest` and `latest` are the smallest and the largest timestamp delta of the records.
-        `null_key` is True if a record has a null key.
-        """
+        """Return True if a summary of a batch shows that all its records comply; else, each must be checked."""
+        # `earliest` and `latest` are the extreme timestamp deltas. `null_key` means that a record
+        # has a null key.
         if self.compacted and null_key:
             return False
         base, highest, (low, high) = int(row["base_timestamp"]), int(row["max_timestamp"]), self.time_bounds(now)

@@ -64,11 +64,10 @@ class ValidatorSettings:
 
 
 class _Groups(NamedTuple):
-    """Groups of adjacent batches, as arrays with one element per group.
+    """Groups of adjacent batches, as arrays with one element per group."""
 
-    A group is a single batch, a single wrapper message, or a sequence of adjacent uncompressed
-    messages. A group that is rebuilt becomes one batch.
-    """
+    # A group is a batch, a wrapper message, or adjacent uncompressed messages. A group that is
+    # rebuilt becomes one batch.
 
     start: np.ndarray
     """Index of the first batch of the group."""
@@ -113,10 +112,7 @@ class SlowPath:
         )
 
     def _read(self, buffer: Buffer, table: BatchTable) -> Records:
-        """Return the record fields that the rules check.
-
-        Decoding the records also checks their structure.
-        """
+        """Return the record fields that the rules check. Decoding the records also checks their structure."""
         counts = table["count"].astype(np.int64)
         empty = np.zeros(0, np.int64)
         if not self._settings.check_records and (table["magic"] == MAGIC_V2).all():
@@ -184,10 +180,7 @@ class SlowPath:
         return groups
 
     def _spans(self, table: BatchTable, groups: _Groups) -> np.ndarray:
-        """Return the number of offsets that the log assigns to each group of batches.
-
-        A v2 batch that is not rebuilt keeps the gaps between its offsets.
-        """
+        """Return the number of offsets for each group. A v2 batch that is not rebuilt keeps its gaps."""
         stays = (table["magic"][groups.start] == MAGIC_V2) & (groups.reason == 0)
         spans: np.ndarray = np.where(
             stays, table["last_offset_delta"][groups.start].astype(np.int64) + 1, groups.end - groups.first
@@ -236,11 +229,7 @@ class SlowPath:
         return builder.finish()
 
     def _write(self, buffer: Buffer, table: BatchTable, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
-        """Write offsets and timestamps into all batches that need not be rebuilt.
-
-        Return the largest timestamp of all batches, and the offset of the record with this
-        timestamp.
-        """
+        """Write offsets and timestamps into all batches that need not be rebuilt. Return as `_latest` does."""
         counts = np.diff(seen.ends, prepend=0)
         latest = table["max_timestamp"].copy()
         if len(seen.timestamps):
@@ -267,11 +256,7 @@ class SlowPath:
     def _latest(
         self, table: BatchTable, groups: _Groups, seen: Records, assigned: np.ndarray, latest: np.ndarray, now: int
     ) -> tuple[int, int]:
-        """Return the largest timestamp, and the offset of the first record with this timestamp.
-
-        If no record has a timestamp, return -1 as the timestamp and as the offset. If only the
-        offset cannot be determined, return -1 as the offset.
-        """
+        """Return the largest timestamp, and the offset of its first record. Each is -1 if it is unknown."""
         if not self._settings.create_time and (self._settings.magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])
         if self._settings.magic == MAGIC_V0:

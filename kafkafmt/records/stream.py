@@ -140,32 +140,9 @@ def read_chunks(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     complete: bool = False,
 ) -> Iterator[Chunk]:
-    """Return an iterator over chunks of decoded records from the batches in a buffer.
-
-    Parameters
-    ----------
-    buffer, start, end, control, aborted, check_crc, max_batch_bytes
-        See `read_records`.
-    names : collection of str or RecordColumns
-        Names of the columns to decode, or the columns to fill. By default, all columns are decoded.
-    capacity : int, default 16384
-        Largest number of records in a chunk. Ignored if `names` is a RecordColumns.
-    complete : bool, default False
-        Raise TruncatedError if the buffer ends with an incomplete batch.
-
-    Returns
-    -------
-    iterator of Chunk
-        Chunks of records. A chunk is valid until the next chunk is requested.
-
-    Raises
-    ------
-    KafkaFormatError
-        A batch is damaged, or exceeds a limit (`TooLargeError`). The records before it have been
-        returned.
-    TypeError, ValueError
-        An argument is wrong.
-    """
+    """Yield chunks of decoded records from the batches in a buffer; `read_records` describes the arguments."""
+    # `complete` raises TruncatedError if the buffer ends with an incomplete batch. A chunk is valid
+    # until the next one is requested.
     first, last = (
         arguments.optional_integer("start", start, 0, "an offset"),
         arguments.optional_integer("end", end, 0, "an offset"),

@@ -53,10 +53,7 @@ _MAX_KEPT_BYTES = 1 << 22
 
 
 class _RecordChecker:
-    """Decompresses and checks the records of a batch.
-
-    Only one thread can use a checker at a time, because the checker reuses its decompression buffer.
-    """
+    """Decompresses and checks the records of a batch. Only one thread can use a checker at a time."""
 
     def __init__(self, max_batch_bytes: int) -> None:
         from ..codecs import Arena, Decompressor
@@ -71,17 +68,9 @@ class _RecordChecker:
     def check(
         self, payload: memoryview, codec: int, count: int, last_offset_delta: int
     ) -> tuple[int, int, int, bool] | None:
-        """Check compressed records, and return a summary of the records.
-
-        Return None if the fast path cannot handle the records.
-
-        The summary is a tuple of four items:
-
-        - the smallest timestamp delta
-        - the largest timestamp delta
-        - the offset delta of the record with the largest timestamp delta
-        - a bool that is True if a key is null
-        """
+        """Check compressed records. Return None if the fast path cannot handle them."""
+        # Otherwise, return the smallest and the largest timestamp delta, the offset delta of the
+        # record with the largest one, and whether a key is null.
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
         seen: tuple[int, int, int, bool] | None = core.look_at_payload(
@@ -289,12 +278,9 @@ class LogValidator:
     def _validate_buffer(
         self, buffer: Buffer, next_offset: int, now: int, check_records: bool
     ) -> tuple[int, int, int, int] | None:
-        """Check batches and assign their offsets in one pass over the buffer.
-
-        Return the number of records, the next offset, the largest timestamp, and the offset of the
-        record with this timestamp. If the core cannot validate the buffer, return None. In this
-        case, the slower class `SlowPath` is used.
-        """
+        """Check batches and assign their offsets in one pass, or return None if `SlowPath` must do it."""
+        # Otherwise, return the number of records, the next offset, the largest timestamp and the
+        # offset of its record.
         settings, rules = self._settings, self._settings.rules
         return core.validate_buffer(
             buffer, next_offset, settings.leader_epoch, settings.client, settings.codec, rules.max_message_bytes, check_records,
@@ -302,10 +288,7 @@ class LogValidator:
         )  # fmt: skip
 
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
-        """Check a single compressed v2 batch and assign its offset.
-
-        The returned tuple has the same items as the result of `_validate_buffer`.
-        """
+        """Check a single compressed v2 batch and assign its offset. The result is that of `_validate_buffer`."""
         table = np.empty(1, BATCH_DTYPE)
         row = table[0]
         if not core.scan_batches(buffer, table, 0, None, False).count or row["magic"] != MAGIC_V2:

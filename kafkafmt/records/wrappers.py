@@ -24,11 +24,10 @@ decompressed.
 
 
 class InnerMessages(NamedTuple):
-    """Offsets, counts and timestamps of inner messages, as arrays with one element per wrapper message.
+    """Offsets, counts and timestamps of inner messages, as arrays with one element per wrapper message."""
 
-    If the inner offsets of a wrapper message do not increase, its `first` and `last` describe an
-    empty range: 2**63 - 1 and -2**63.
-    """
+    # If the inner offsets do not increase, `first` and `last` are an empty range: 2**63 - 1 and
+    # -2**63.
 
     first: IntArray
     """First inner offset, or the value of the offset field if the wrapper message cannot be read."""
@@ -52,10 +51,7 @@ class WrapperReader:
         return len(self._payloads.odd_ends) > 0
 
     def read(self, buffer: Buffer, table: BatchTable, on_errors: OnErrors | None = None) -> InnerMessages:
-        """Describe the inner messages of each wrapper message in `table`.
-
-        The positions in `table` refer to `buffer`.
-        """
+        """Describe the inner messages of each wrapper message in `table`, whose positions refer to `buffer`."""
         result = InnerMessages(*np.empty((4, len(table)), np.int64))
         for found in self._payloads.read(buffer, table):
             rows = slice(found.begin, found.begin + len(found.table))
