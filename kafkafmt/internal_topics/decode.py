@@ -98,29 +98,8 @@ def _int16(data: bytes) -> int:
 
 
 def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> CoordinatorRecord:
-    """Decode a record of `__consumer_offsets`, `__transaction_state` or `__share_group_state`.
-
-    Parameters
-    ----------
-    topic : str
-        Name of the topic, a key of `TOPICS`.
-    key : bytes
-        Key of the record.
-    value : bytes or None
-        Value of the record; None for a tombstone.
-
-    Returns
-    -------
-    CoordinatorRecord
-        The type, key and value of the record.
-
-    Raises
-    ------
-    UnknownTypeError
-        The schemas do not define the record type.
-    KafkaFormatError
-        The key or value is truncated or damaged, or its version is unknown.
-    """
+    """Decode a record of `__consumer_offsets`, `__transaction_state` or `__share_group_state`."""
+    # `value` is None for a tombstone. UnknownTypeError: the schemas do not define the record type.
     type_id = _int16(key)
     if type_id not in _pairs(topic):
         raise UnknownTypeError(type_id)
@@ -134,29 +113,9 @@ def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> Coor
 
 
 def read_metadata_record(value: bytes, topic: str = "cluster_metadata") -> tuple[SchemaMessage, int]:
-    """Decode the value of a record of the topic `__cluster_metadata` or `__remote_log_metadata`.
-
-    Parameters
-    ----------
-    value : bytes
-        Value of the record.
-    topic : {"cluster_metadata", "remote_log_metadata"}
-        Name of the topic, without underscores at its start.
-
-    Returns
-    -------
-    message : SchemaMessage
-        The fields of the record.
-    version : int
-        Version of the record.
-
-    Raises
-    ------
-    UnknownTypeError
-        The schemas do not define the record type.
-    KafkaFormatError
-        The value is truncated or damaged, or its version is unknown.
-    """
+    """Decode a value of `__cluster_metadata` or `__remote_log_metadata`. Return the record and its version."""
+    # `topic` has no underscores at its start. UnknownTypeError: the schemas do not define the
+    # record type.
     numbers, at = [], 0
     for _ in range(3):
         number, at = core.read_unsigned_varint(value, at)
@@ -175,24 +134,8 @@ def read_metadata_record(value: bytes, topic: str = "cluster_metadata") -> tuple
 
 
 def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
-    """Decode a group member's subscription or assignment.
-
-    If the version is unknown, the data is decoded as the highest known version. Kafka's clients do
-    the same.
-
-    Parameters
-    ----------
-    data : bytes
-        The serialized subscription or assignment.
-    what : {"Subscription", "Assignment"}
-        Whether `data` is a subscription or an assignment.
-
-    Returns
-    -------
-    (SchemaMessage, int) or None
-        The message, and the version that was used to decode the data. None if the data cannot be
-        decoded.
-    """
+    """Decode a group member's "Subscription" or "Assignment". Return it and the version used, or None."""
+    # As in Kafka's clients, an unknown version is decoded as the highest known one.
     made = _classes("consumer_protocol")[f"ConsumerProtocol{what}"][1]
     try:
         version = min(_int16(data), made.VERSIONS.last)
@@ -218,11 +161,9 @@ def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes |
 
 
 def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
-    """Convert the value of a coordinator record to JSON types.
-
-    If possible, the subscriptions and assignments of consumer group members are also decoded. The state of a
-    transaction is converted to its name.
-    """
+    """Convert the value of a coordinator record to JSON types."""
+    # If possible, subscriptions and assignments of group members are also decoded. The state of a
+    # transaction is converted to its name.
     data = to_json(record.value, record.version)
     if (status := data.get("transactionStatus")) is not None and 0 <= status < len(TRANSACTION_STATES):
         data["transactionStatus"] = TRANSACTION_STATES[status]

@@ -272,10 +272,7 @@ class _Reader:
         return _build(str(source.path), replay, voters, info, tuple(damaged), tuple(self.messages))
 
     def _start(self, offset: int | None, millis: int | None) -> tuple[Replay, SnapshotFile | None]:
-        """Load the newest usable snapshot that is not after the given offset or time.
-
-        If no snapshot is usable, return an empty state.
-        """
+        """Load the newest usable snapshot not after the offset or time, or an empty state if there is none."""
         unusable: list[str] = []
         others = self._source.log is not None or len(self._source.snapshots) > 1
         for snapshot in self._source.snapshots:

@@ -104,20 +104,16 @@ def _option(name: str, value: str) -> str:
 
 
 def _exact(*texts: str) -> bool:
-    """Return whether Kafka's command-line tools can receive all given texts unchanged as arguments.
-
-    Kafka's tools remove blanks at the start and the end of a text. Furthermore, no argument of a
-    command can contain NUL, or text that cannot be encoded as UTF-8.
-    """
+    """Return whether Kafka's command-line tools can receive all given texts unchanged as arguments."""
+    # Kafka's tools remove blanks at the start and the end of a text. No argument of a command can
+    # contain NUL, or text that cannot be encoded as UTF-8.
     return not any(text != text.strip() or _IMPOSSIBLE.search(text) for text in texts)
 
 
 def _config_text(name: str, value: str) -> str | None:
-    """Write a config in the syntax of `kafka-configs`. If this is not possible, return None.
-
-    Kafka's ``ConfigCommand`` splits the text at each comma and `=` that is not inside brackets, and
-    removes all brackets from values.
-    """
+    """Write a config in the syntax of `kafka-configs`, or return None if this is not possible."""
+    # Kafka's ``ConfigCommand`` splits the text at each comma and `=` that is not inside brackets,
+    # and removes all brackets from values.
     if not _CONFIG_NAME.match(name) or not _exact(value) or "[" in value or "]" in value:
         return None
     return f"{name}=[{value}]" if "," in value or "=" in value else f"{name}={value}"

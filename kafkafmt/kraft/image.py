@@ -55,44 +55,21 @@ class TopicImage:
 
 @dataclass
 class Image:
-    """The state of a KRaft cluster. The method `apply` changes the state.
+    """The state of a KRaft cluster. The method `apply` changes it."""
 
-    Attributes
-    ----------
-    topics : dict of TopicImage
-        Topics by id.
-    configs : dict of dict
-        Configs by the type and name of the resource, and by the name of the config.
-    acls : dict of MetadataAcl
-        Access control entries by id.
-    brokers, controllers : dict
-        Registrations by node id.
-    quotas : dict of dict
-        Limits by entity, and by the name of the quota. An entity is a sorted tuple of pairs (type,
-        name).
-    scram : dict of MetadataScram
-        Credentials by user and mechanism.
-    features : dict of int
-        Finalized levels, by the name of the feature.
-    tokens : dict of MetadataToken
-        Delegation tokens by id.
-    next_producer_id : int or None
-        First producer id that has not been allocated.
-    zk_migration_state : int
-        State of a migration from ZooKeeper, as a number.
-    """
-
-    topics: dict[UUID, TopicImage] = field(default_factory=dict)
+    topics: dict[UUID, TopicImage] = field(default_factory=dict)  # by id
+    # by type and name of the resource, and by the name of the config
     configs: dict[tuple[str, str], dict[str, MetadataConfig]] = field(default_factory=dict)
-    acls: dict[UUID, MetadataAcl] = field(default_factory=dict)
-    brokers: dict[int, MetadataBroker] = field(default_factory=dict)
-    controllers: dict[int, MetadataController] = field(default_factory=dict)
+    acls: dict[UUID, MetadataAcl] = field(default_factory=dict)  # by id
+    brokers: dict[int, MetadataBroker] = field(default_factory=dict)  # by node id
+    controllers: dict[int, MetadataController] = field(default_factory=dict)  # by node id
+    # by entity (sorted pairs of type and name), and by the name of the quota
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
-    scram: dict[tuple[str, str], MetadataScram] = field(default_factory=dict)
-    features: dict[str, int] = field(default_factory=dict)
-    tokens: dict[str, MetadataToken] = field(default_factory=dict)
-    next_producer_id: int | None = None
-    zk_migration_state: int = 0
+    scram: dict[tuple[str, str], MetadataScram] = field(default_factory=dict)  # by user and mechanism
+    features: dict[str, int] = field(default_factory=dict)  # finalized levels by name
+    tokens: dict[str, MetadataToken] = field(default_factory=dict)  # by id
+    next_producer_id: int | None = None  # first producer id that has not been allocated
+    zk_migration_state: int = 0  # state of a migration from ZooKeeper
     _ids_by_name: dict[str, UUID] = field(default_factory=dict, compare=False)
     _with_elr: dict[UUID, set[int]] = field(default_factory=dict, compare=False)
     """Partitions with eligible leader replicas (ELRs), by topic id. This dict makes it possible to
@@ -338,13 +315,9 @@ _CHANGES: dict[str, Callable[[Image, Any], None]] = {
 
 
 def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:
-    """Apply a change to a partition, as ``PartitionRegistration.merge`` does.
-
-    A null field in the change record leaves the corresponding field of the partition unchanged. If
-    the leader in the record is -2, the partition keeps its leader and its leader epoch. If the
-    record contains any other leader, the leader epoch increases, even if the leader remains the
-    same.
-    """
+    """Apply a change to a partition, as ``PartitionRegistration.merge`` does."""
+    # A null field in the record leaves the field of the partition unchanged. The leader -2 keeps
+    # the leader and its epoch. Any other leader, even the same one, increases the epoch.
     replicas = old.replicas if r.replicas is None else tuple(r.replicas)
     directories = old.directories if r.directories is None else tuple(map(uuid_text, r.directories))
     elected = r.leader != NO_LEADER_CHANGE

@@ -33,36 +33,17 @@ class UnusableSnapshotError(Exception):
 
 
 class SnapshotHeader(NamedTuple):
-    """The header of a metadata snapshot.
-
-    Attributes
-    ----------
-    timestamp : int
-        Timestamp of the last record in the snapshot, in milliseconds since 1970-01-01 UTC.
-    """
+    """The header of a metadata snapshot. `timestamp` is that of its last record, in ms since 1970-01-01 UTC."""
 
     timestamp: int
 
 
 class Replay:
-    """Rebuilds the state of a cluster by applying the records of a snapshot and of the metadata log.
+    """Rebuilds the state of a cluster by applying the records of a snapshot and of the metadata log."""
 
-    The records of a metadata transaction (KIP-868) are applied when the transaction ends. If the
-    transaction is aborted or never ends, its records are not applied.
-
-    Attributes
-    ----------
-    image : Image
-        The state of the cluster.
-    end_offset : int
-        Offset after the last applied record.
-    timestamp : int or None
-        Timestamp of the last applied record, in milliseconds since 1970-01-01 UTC.
-    voters : tuple of MetadataVoter
-        The latest voters.
-    problems : list of ReplayProblem
-        Records that could not be applied.
-    """
+    # The records of a metadata transaction (KIP-868) are applied when it ends, and never if it is
+    # aborted or does not end. `end_offset` is the offset after the last applied record, and
+    # `timestamp` its time in ms. `problems` are records that could not be applied.
 
     def __init__(self) -> None:
         self.image: Image = Image()
@@ -93,28 +74,9 @@ class Replay:
         self.end_offset = snapshot.end_offset
 
     def follow(self, directory: PartitionDir, end: int, until: int | None, limits: ReadLimits) -> None:
-        """Apply the records of the metadata log from `end_offset` up to `end` (exclusive).
-
-        If offsets are missing in the log, `problems` contains them, and the later records are applied, as by a
-        broker.
-
-        Parameters
-        ----------
-        directory : PartitionDir
-            The log.
-        end : int
-            Offset of the first record that is not applied.
-        until : int or None
-            Time in milliseconds since 1970-01-01 UTC. The first record with a later timestamp, and
-            all records after it, are not applied. None means no limit.
-        limits : ReadLimits
-            Limits for reading the log.
-
-        Raises
-        ------
-        DamagedLogError
-            The log is damaged before `end`. All records before the damage were applied.
-        """
+        """Apply the metadata log from `end_offset` to `end` (exclusive), or to a record later than `until` (ms)."""
+        # As on a broker, records after missing offsets are applied; `problems` contains these
+        # offsets. DamagedLogError: the records before the damage were applied.
         log = PartitionLog(directory, limits)
         low = self.end_offset
 
@@ -205,10 +167,7 @@ def _voter(fields: dict[str, Any]) -> MetadataVoter:
 
 
 def snapshot_records(snapshot: SnapshotFile, max_batch_bytes: int) -> Iterator[core.Record[bytes]]:
-    """Yield all records of a snapshot, including control records.
-
-    Raise UnusableSnapshotError if the snapshot is damaged.
-    """
+    """Yield all records of a snapshot, including control records. UnusableSnapshotError: it is damaged."""
     reader = RecordReader(max_batch_bytes=max_batch_bytes, capacity=1024)
 
     def on_error(_: Any, error: KafkaFormatError) -> None:

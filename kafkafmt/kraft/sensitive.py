@@ -59,10 +59,8 @@ def is_sensitive(name: str) -> bool:
 
 
 def digest(*parts: bytes) -> bytes:
-    """Return a keyed hash of a secret. Hashes can be compared, but do not reveal the secret.
-
-    The key of the hash is random, and exists only in this process.
-    """
+    """Return a keyed hash of a secret. Hashes can be compared, but do not reveal the secret."""
+    # The key of the hash is random, and exists only in this process.
     made = hashlib.blake2b(key=_KEY, digest_size=16)
     for part in parts:
         made.update(len(part).to_bytes(8, "big") + part)

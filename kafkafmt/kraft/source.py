@@ -25,64 +25,29 @@ WHERE = "KRaft nodes store the metadata log in metadata.log.dir, which is by def
 
 @dataclass(frozen=True)
 class SnapshotFile:
-    """A metadata snapshot of a KRaft cluster.
-
-    Attributes
-    ----------
-    path : Path or UrlPath
-        Path of the file.
-    end_offset, epoch : int
-        The snapshot contains the state after all records with offsets below `end_offset`. `epoch`
-        is the leader epoch of the last of these records.
-    """
+    """A metadata snapshot of a KRaft cluster: the state after all records with offsets below `end_offset`."""
 
     path: Location
     end_offset: int
-    epoch: int
+    epoch: int  # leader epoch of the last of these records
 
 
 @dataclass
 class MetadataSource:
-    """Files of a KRaft node from which the state of the cluster is rebuilt.
+    """Files of a KRaft node from which the state of the cluster is rebuilt."""
 
-    Attributes
-    ----------
-    path : Path or UrlPath
-        Path of the partition directory, or of a snapshot.
-    log : PartitionDir or None
-        The metadata log. None if only snapshots exist.
-    snapshots : list of SnapshotFile
-        The snapshots, from the newest to the oldest.
-    properties : dict of str
-        Content of `meta.properties`; empty if the file does not exist.
-    quorum : dict
-        Content of `quorum-state`; empty if the file does not exist.
-    """
-
-    path: Location
-    log: PartitionDir | None
-    snapshots: list[SnapshotFile]
-    properties: dict[str, str] = field(default_factory=dict)
-    quorum: dict[str, Any] = field(default_factory=dict)
+    path: Location  # of the partition directory, or of a snapshot
+    log: PartitionDir | None  # None: only snapshots exist
+    snapshots: list[SnapshotFile]  # from the newest to the oldest
+    properties: dict[str, str] = field(default_factory=dict)  # content of `meta.properties`; empty if it does not exist
+    quorum: dict[str, Any] = field(default_factory=dict)  # content of `quorum-state`; empty if it does not exist
 
 
 def find_source(path: str | os.PathLike[str], tell: Callable[[str], None]) -> MetadataSource:
-    """Find the metadata log and the snapshots at a path.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        A log directory that contains `__cluster_metadata-0`, this directory itself, or a snapshot
-        (`*.checkpoint`). It can be a URL, an archive, or a pattern that matches one path.
-    tell : callable
-        Function to call with a message about each file that cannot be used.
-
-    Raises
-    ------
-    OSError
-        The path cannot be read. The subclass `NoLogError` is raised if the path contains no
-        metadata log.
-    """
+    """Find the metadata log and the snapshots at a path."""
+    # The path is a log directory that contains `__cluster_metadata-0`, this directory itself, or a
+    # snapshot (`*.checkpoint`). It can be a URL, an archive, or a pattern that matches one path.
+    # `tell` gets a message about each file that cannot be used.
     found = matching(input_path(path))
     if len(found) > 1:
         raise NoLogError(f"{path}: matches {len(found)} paths; specify one node's directory")

@@ -15,18 +15,10 @@ DEFAULT = "(default)"
 
 
 class Table(NamedTuple):
-    """Columns of a text table.
-
-    Attributes
-    ----------
-    columns : dict of callable
-        Functions that return the text of a cell for a row. The keys are the names of the columns.
-    right : tuple of str
-        Columns that are aligned to the right.
-    """
+    """Columns of a text table: functions that return the text of a cell for a row, by name."""
 
     columns: dict[str, Callable[[Any], str]]
-    right: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()  # aligned to the right
 
 
 def ids(numbers: Iterable[int]) -> str:
