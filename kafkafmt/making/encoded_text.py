@@ -15,10 +15,7 @@ _ESCAPED_BYTE = r"\\x[89a-f][0-9a-f]"
 
 
 def decoded(column: pa.Array, name: str, encoding: str | None) -> pa.Array:
-    """Return a column of text as binary, as `encoding` specifies. See the argument `encoding` of `kafkafmt.make`.
-
-    Raise RowsError if the text is invalid, or if the column is not text although an encoding is given.
-    """
+    """Return a column of text as binary; `kafkafmt.make` describes `encoding`. RowsError: it is not such text."""
     if encoding == "utf8" or pa.types.is_null(column.type):
         return column
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)

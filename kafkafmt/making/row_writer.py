@@ -232,11 +232,7 @@ class RowWriter:
         return numbers
 
     def finish(self) -> list[tuple[str, int, int, int]]:
-        """Write the last, incomplete batch of each partition.
-
-        Return the topic, the partition number, the number of records and the size in bytes of each
-        partition.
-        """
+        """Write the last batches. Return topic, partition, number of records and size in bytes of each partition."""
         written = []
         for (topic, number), target in sorted(self._targets.items()):
             target.finish()

@@ -44,10 +44,7 @@ class RowsError(ValueError):
 
 
 def format_of(source: Any, given: str | None) -> str | None:
-    """Return the format of a file, or None if `source` is a table.
-
-    If `given` is None, the suffix of the file name determines the format.
-    """
+    """Return the format of a file, by default from its suffix, or None if `source` is a table."""
     if given is not None:
         return one_of("input_format", given, FORMATS)
     if not isinstance(source, str | os.PathLike):
@@ -64,23 +61,7 @@ def format_of(source: Any, given: str | None) -> str | None:
 
 
 def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file or of a table as Arrow record batches.
-
-    Parameters
-    ----------
-    source : str, os.PathLike or table
-        The path of a file, "-" for stdin, or an object with the method ``__arrow_c_stream__``.
-    input_format : {"parquet", "csv", "json"}, optional
-        Format of the file. By default, the format follows from the suffix of the file name. The
-        default for stdin is "json".
-
-    Raises
-    ------
-    OSError
-        The file cannot be read, or its content is not valid.
-    TypeError, ValueError
-        `source` is neither a path nor a table, or the format is unknown.
-    """
+    """Yield the rows of a file, of stdin ("-", by default as JSON), or of a table with ``__arrow_c_stream__``."""
     if isinstance(source, str | os.PathLike):
         source = local_path(source)
     kind = format_of(source, input_format)
@@ -204,11 +185,8 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
 
 
 def milliseconds(column: pa.Array, now: int) -> pa.Array:
-    """Convert a timestamp column to integers (milliseconds) or Arrow timestamps.
-
-    A null timestamp is replaced with `now`. A string must be a number of milliseconds, or a time in
-    ISO format. If an ISO time contains no time zone, it is in UTC.
-    """
+    """Convert a timestamp column to integers (ms) or Arrow timestamps. `now` replaces nulls."""
+    # A string must be a number of ms, or a time in ISO format, by default in UTC.
     kind = column.type
     if pa.types.is_null(kind):
         return pa.array([now] * len(column), pa.int64())
@@ -266,11 +244,8 @@ def _parsed_times(column: pa.Array) -> pa.Array:
 
 
 def header_structs(column: pa.Array) -> pa.Array:
-    """Convert the column `headers` from lists of pairs to lists of structs.
-
-    In JSON, a pair is an array of two strings. A column that does not consist of lists of pairs is
-    returned unchanged.
-    """
+    """Convert the column `headers` from lists of pairs to lists of structs."""
+    # In JSON, a pair is an array of two strings. Other columns are returned unchanged.
     kind = column.type
     inner = kind.value_type if _is_list(kind) else kind
     if _is_text(inner) or pa.types.is_struct(kind):

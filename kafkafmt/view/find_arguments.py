@@ -30,10 +30,7 @@ class FindArguments(TypedDict, total=False):
 
 
 def parse_conditions(given: FindArguments) -> Conditions:
-    """Convert arguments of `find` to the conditions that a record must meet.
-
-    Raise TypeError or ValueError if an argument is wrong.
-    """
+    """Convert arguments of `find` to the conditions that a record must meet."""
     key = given.get("key")
     return Conditions(
         None if key is None else _bytes("key", key),

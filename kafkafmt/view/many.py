@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 def read_records(
     partitions: Sequence[Partition], views: bool, limit: int | None, selection: SelectionArguments
 ) -> core.RecordIterator:
-    """Check the arguments, and return an iterator of the selected records of several partitions.
-
-    The iterator returns at most `limit` records.
-    """
+    """Check the arguments, and return an iterator of at most `limit` selected records of several partitions."""
     parse_selection(selection, "views", "limit")
     left = arguments.optional_integer("limit", limit, 0)
 
@@ -48,11 +45,9 @@ def read_batches(
     limit: int | None,
     selection: SelectionArguments,
 ) -> Iterator[pa.RecordBatch]:
-    """Check the arguments, and return an iterator of Arrow record batches of several partitions.
-
-    `Topic.to_batches` describes the parameters. If `limit` is given, a single thread reads one
-    partition after another, because several threads would read more records than needed.
-    """
+    """Check the arguments of `Topic.to_batches`, and return an iterator of several partitions."""
+    # If `limit` is given, a single thread reads one partition after another, because several
+    # threads would read more records than needed.
     from .. import arrow
 
     names = arrow.schema_of(columns).names

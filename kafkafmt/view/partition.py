@@ -435,10 +435,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _on_damage(self, skip: bool) -> OnDamage | None:
-        """Replace `damaged` with an empty list, and return a callback that adds damaged byte ranges to this list.
-
-        If `skip` is False, return None. In this case, damaged data raises an error.
-        """
+        """Empty `damaged`, and return a callback that adds to it; None if `skip` is False, so that damage is raised."""
         self.damaged = []
         return self._collected if skip else None
 

@@ -27,11 +27,8 @@ class SelectionArguments(TypedDict, total=False):
 
 
 def parse_selection(given: SelectionArguments, *named: str) -> tuple[Selection, bool]:
-    """Return a `Selection` for the given arguments, and a bool that is True if `on_error` is "skip".
-
-    Raise TypeError or ValueError if an argument is wrong. `named` are the other arguments of the public method, which
-    the error message lists too.
-    """
+    """Return a `Selection` for the given arguments, and whether `on_error` is "skip"."""
+    # `named` are the other arguments of the public method, which the error message lists too.
     for name in given:
         if name not in SelectionArguments.__annotations__:
             valid = ", ".join([*named, *SelectionArguments.__annotations__])
