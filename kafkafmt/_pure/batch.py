@@ -56,13 +56,9 @@ def length_error(length: int, p: int, base_offset: int) -> StructureError:
 
 
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
-    """Return the error in the batch or message at `p`, or None if the batch is valid.
-
-    An incomplete batch, which extends past the position `end`, is not an error. Its CRC is not
-    checked.
-
-    The caller must ensure that the first 17 bytes of the batch are before `end`.
-    """
+    """Return the error in the batch or message at `p`, or None. An incomplete one, past `end`, is not an error."""
+    # The CRC of an incomplete batch is not checked. The first 17 bytes of the batch must be before
+    # `end`.
     (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
     whole = length <= end - p - ENTRY_OVERHEAD
     resume = p + ENTRY_OVERHEAD + length if whole else None
@@ -81,12 +77,10 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
 
 
 def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int, ...]:
-    """Return the header of a message of magic 0 or 1 as a row of BATCH_DTYPE.
-
-    The payload of an uncompressed message is the message itself, as `decode_records` expects. The
-    payload of a wrapper message is its compressed value. If the value is null or runs past the end of
-    the message, the payload size is 0.
-    """
+    """Return the header of a message of magic 0 or 1 as a row of BATCH_DTYPE."""
+    # The payload of an uncompressed message is the message itself, as `decode_records` expects. The
+    # payload of a wrapper message is its compressed value. If the value is null or runs past the
+    # end of the message, the payload size is 0.
     (offset,), (crc,) = INT64.unpack_from(view, p), UINT32.unpack_from(view, p + LEGACY_CRC_AT)
     size, attributes = length + ENTRY_OVERHEAD, view[p + LEGACY_ATTRIBUTES_AT] & LEGACY_ATTRIBUTES
     timestamp = INT64.unpack_from(view, p + LEGACY_TIMESTAMP_AT)[0] if magic else NO_TIMESTAMP

@@ -75,10 +75,7 @@ class BrokenRuleError(Exception):
 
 
 class RecordBuffer:
-    """Builds batches in a growing buffer, which contains closed batches and then one open batch.
-
-    The methods are documented in `_core.pyi`.
-    """
+    """Builds batches in a growing buffer: closed batches, and then one open batch. `_core.pyi` has the contract."""
 
     def __init__(
         self,
@@ -116,11 +113,7 @@ class RecordBuffer:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a new batch after the closed batches.
-
-        Reserve space for the batch header of format 2, or for the fields of a wrapper message that
-        precede its value.
-        """
+        """Begin a new batch. Reserve space for its header, or for the fields of a wrapper message before its value."""
         self._data += bytes(self._head)
         self.count = 0
         self.max_timestamp = NO_TIMESTAMP
@@ -156,10 +149,7 @@ class RecordBuffer:
         return encode_message(record, self._magic, stamped, inner, timestamp)
 
     def _place(self, record: Fields, dry: bool = False) -> bool:
-        """Append a record. Return False if the record does not fit.
-
-        If `dry` is True, only check whether the record fits, and do not append it.
-        """
+        """Append a record, or if `dry` is True only check whether it fits. Return False if it does not."""
         encoded, offset, base = self._encode(record)
         if len(encoded) > self._max_size - self.size:
             if self.count:

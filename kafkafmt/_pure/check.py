@@ -122,10 +122,8 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 
 
 def keeps_times(base: int, highest: int, low: int, high: int, earliest: int, latest: int) -> bool:
-    """Return whether the header's maximum timestamp is correct and every timestamp is within the topic's limits.
-
-    Timestamps are within the limits if all are between `earliest` and `latest`, or if all are -1.
-    """
+    """Return whether the header's maximum timestamp is correct and every timestamp is within the topic's limits."""
+    # Timestamps are within the limits if all are between `earliest` and `latest`, or if all are -1.
     if any(not -FAR <= n <= FAR for n in (base, low, high)) or highest < NO_TIMESTAMP or base + high != highest:
         return False
     return (highest == NO_TIMESTAMP and low == high) or (base + low >= earliest and highest <= latest)

@@ -40,10 +40,7 @@ def plain_bytes(o: Any, name: str) -> bytes | None:
 
 
 def checked_int64(n: Any, name: str) -> int:
-    """Return `n` as an int.
-
-    Raise TypeError if `n` is not an integer, and OverflowError if `n` does not fit into 64 bits.
-    """
+    """Return `n` as an int. OverflowError: it does not fit into 64 bits."""
     try:
         number = index(n)
     except TypeError:
@@ -78,11 +75,7 @@ def offset_of(record: Record) -> int | None:
 
 
 def offset_origin(record: Any) -> int:
-    """Return a code that states which offset a record gets when it is encoded.
-
-    Return KEPT_OFFSET for a Record with an offset, NEXT_OFFSET for a Record or tuple without an
-    offset, and 0 for other objects.
-    """
+    """Return which offset a record gets: KEPT_OFFSET, NEXT_OFFSET (it has none), or 0 (it is no record)."""
     if type(record) is tuple:
         return NEXT_OFFSET if len(record) < 5 or record[4] is None else 0
     if type(record) is Record:
@@ -96,10 +89,7 @@ def need_rows(array: Any, rows: int) -> None:
 
 
 def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
-    """Return the bytes of value `i`, or None if the value is null.
-
-    Raise IndexError if the position and length of value `i` are not inside the buffer.
-    """
+    """Return the bytes of value `i`, or None for null. IndexError: they are not inside the buffer."""
     position, length = int(spans.positions[i]), int(spans.lengths[i])
     if length < 0:
         return None
@@ -123,11 +113,7 @@ class Column:
 
 
 def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None, bytes | None]]:
-    """Return the headers of row `i`. Stop after the first header whose key is null.
-
-    Raise IndexError if the position of a header key or value is not inside the buffer. Also raise
-    IndexError if `starts` and `counts` refer to headers that do not exist.
-    """
+    """Return the headers of row `i`, up to the first whose key is null. IndexError: a span or index is out of range."""
     if headers is None:
         return []
     first, count = int(headers.starts[i]), int(headers.counts[i])

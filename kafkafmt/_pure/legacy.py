@@ -51,18 +51,14 @@ from .varint import view_of
 
 
 class Message(NamedTuple):
-    """A message with the positions and lengths of its key and value.
+    """A message with the positions and lengths of its key and value."""
 
-    `offset` is the offset that is stored in this message. `next` is the position of the message
-    that follows.
-    """
-
-    offset: int
+    offset: int  # as stored in this message
     timestamp: int
     timestamp_type: int
     key: tuple[int, int]
     value: tuple[int, int]
-    next: int
+    next: int  # position of the message that follows
 
 
 class MessageSet:
@@ -131,11 +127,8 @@ class MessageSet:
         return Message(INT64.unpack_from(view, p)[0], timestamp, timestamp_type, spans[0], spans[1], stop)
 
     def check(self, view: memoryview) -> tuple[int, int]:
-        """Check all messages.
-
-        Return the number of messages, and the number to add to each stored offset to get the
-        absolute offset.
-        """
+        """Check all messages."""
+        # Return their number, and the number to add to each stored offset to get the absolute one.
         count = last = 0
         for message in self.messages(view, self.start):
             count, last = count + 1, message.offset

@@ -76,11 +76,8 @@ class Record:
 
 
 def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[Value]:
-    """Return values of a buffer as bytes or memoryviews, and nulls as None.
-
-    All positions and lengths are checked together with NumPy, because a function call for each
-    value would take most of the time.
-    """
+    """Return values of a buffer as bytes or memoryviews, and nulls as None."""
+    # NumPy checks all spans together, because a call for each value would take most of the time.
     nulls = lengths < 0
     outside = (~nulls & ((positions < 0) | (lengths > len(view) - positions))).nonzero()[0]
     if len(outside):

@@ -100,11 +100,7 @@ class Output:
         c.rows, c.headers = b, c.headers + self.headers
 
     def micros(self) -> list[int]:
-        """Return the records' timestamps in microseconds.
-
-        A missing timestamp is returned as MICROS_NONE. A timestamp that does not fit into int64 is
-        returned as MICROS_BEYOND.
-        """
+        """Return the timestamps in microseconds: MICROS_NONE if missing, MICROS_BEYOND if int64 cannot hold it."""
         micros = [r[1] * 1000 if -MAX_MILLIS <= r[1] <= MAX_MILLIS else MICROS_BEYOND for r in self.rows]
         for i, timestamp_type in enumerate(self.timestamp_types):
             if timestamp_type == TIMESTAMP_TYPE_NONE:
@@ -127,11 +123,8 @@ class Output:
 
 
 def data_room(offsets: Any, data: Any, rows: int) -> int:
-    """Return the number of bytes that still fit into the data array of a column.
-
-    If the column stores positions and lengths instead of copies, the number of bytes is unlimited,
-    and MAX_OFFSET is returned.
-    """
+    """Return the number of bytes that still fit into the data array of a column."""
+    # A column of positions and lengths has no limit: the result is MAX_OFFSET.
     if offsets is None:
         return MAX_OFFSET
     room, filled = min(len(data), 2**31 - 1), int(offsets[rows])
@@ -143,11 +136,9 @@ def data_room(offsets: Any, data: Any, rows: int) -> int:
 def give_messages(
     view: memoryview, messages: MessageSet, columns: RecordColumns, first_offset: int, last_offset: int
 ) -> bool:
-    """Decode a message set, beginning at the cursor. Return False if the columns are full.
-
-    If the message set does not fit into the unused rows of `columns`, write nothing, and return
-    False. If `columns` is empty and still too small, several calls write the message set.
-    """
+    """Decode a message set, beginning at the cursor. Return False if the columns are full."""
+    # If the set does not fit into the unused rows, write nothing. If `columns` is empty and still
+    # too small, several calls write the set.
     cursor = columns.cursor
     count, add = messages.check(view)
     record, position = int(cursor[1]), int(cursor[2])
@@ -298,10 +289,6 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Do nothing, and return `start`, because decoding here is faster only in the native core.
-
-    In the native core, this function decodes uncompressed batches faster than `scan_batches` and
-    `decode_records`. In Python, it would not be faster.
-    """
+    """Do nothing, and return `start`: only the native core decodes plain batches faster in this way."""
     columns.full = False
     return start

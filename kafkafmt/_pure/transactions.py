@@ -27,11 +27,8 @@ from .walk import as_int64, span, varint
 
 
 def _read_marker(view: memoryview, row: Any) -> tuple[int, int, int] | None:
-    """Read the marker in a plain control batch. Return None if the batch contains no marker.
-
-    Raise IndexError if the batch is not plain. A plain control batch is uncompressed, and has no
-    records or exactly one valid record without headers.
-    """
+    """Return the marker in a plain control batch, or None. IndexError: the batch is not plain."""
+    # A plain one is uncompressed, and has no record or exactly one valid record without headers.
     start, size, count = int(row["payload_position"]), int(row["payload_size"]), int(row["count"])
     attributes, end = int(row["attributes"]), start + size
     if row["magic"] != MAGIC_V2 or attributes & CODEC_MASK or row["base_offset"] < 0 or row["last_offset_delta"] < 0:

@@ -47,10 +47,8 @@ def check_range(view: memoryview, start: int, end: int | None) -> int:
 
 
 def raw_varint(view: memoryview | bytes, p: int, end: int, width: int) -> tuple[int, int]:
-    """Return the raw value of a varint, without zigzag decoding, and the position after the varint.
-
-    Raise IndexError if the varint does not end within `width` bytes.
-    """
+    """Return a varint without zigzag decoding, and the position after it."""
+    # IndexError: it has more than `width` bytes.
     value = shift = 0
     for at in range(p, min(end, p + width)):
         byte = view[at]

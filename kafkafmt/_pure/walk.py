@@ -59,11 +59,7 @@ def varint(data: Any, p: int, end: int) -> tuple[int, int]:
 
 
 def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
-    """Read a length, and skip that number of bytes. A negative length means null.
-
-    Return the position and length of the bytes after the length field, and the position after these
-    bytes.
-    """
+    """Read a length, and return the span of that many bytes (negative: null) and the position after it."""
     length, p = varint(data, p, end)
     if length > end - p:
         raise IndexError
@@ -113,12 +109,9 @@ def read_record(data: Any, start: int, end: int, batch: Any, max_headers: int) -
 
 
 def read_plain(data: Any, start: int, end: int, batch: Any) -> Row | None:
-    """Read a record that has no headers and only varints of one or two bytes. For any other record, return None.
-
-    Most records are plain: every varint has one or two bytes, and the record has no headers. For
-    all other records, the caller calls `read_record`, which reports faults.
-    The code that reads varints is inlined, because function calls would take most of the time.
-    """
+    """Read a record without headers whose varints have one or two bytes, as in most records, or return None."""
+    # For all other records, the caller calls `read_record`, which reports faults. The code that
+    # reads varints is inlined, because function calls would take most of the time.
     p = start
     if end - start < PLAIN_SIZE:  # PLAIN_SIZE bytes are read without bounds checks
         return None
@@ -209,19 +202,14 @@ class Batch:
         self.timestamp_type = 1 if int(row["attributes"]) & LOG_APPEND_TIME_BIT else 0
 
     def timestamp(self, raw: int) -> int:
-        """Return the timestamp of a record, given the zigzag-encoded bits of its timestamp delta.
-
-        With LogAppendTime, the result is the maximum timestamp of the batch.
-        """
+        """Return a record's timestamp from its raw delta; with LogAppendTime, the maximum timestamp of the batch."""
         if self.timestamp_type:
             return self.max_timestamp
         return as_int64(self.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
 
     def rows(self, data: Any, record: int, position: int, max_headers: int) -> Iterator[Row]:
-        """Yield the records of the batch, beginning with the record at the buffer position `position`.
-
-        Raise StructureError if a record is faulty or if bytes follow the last record.
-        """
+        """Yield the records of the batch from number `record` on, which begins at `position`."""
+        # Bytes after the last are an error.
         end = self.payload_end
         plain = self.never_wraps
         for _ in range(record, self.count):

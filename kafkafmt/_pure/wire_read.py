@@ -94,11 +94,7 @@ def uuid_reader(name: str) -> Read:
 
 
 def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
-    """Create a reader for a length or count. The reader returns -1 for null.
-
-    The number is encoded as an int16 or int32, or, if `compact` is True, as a varint of the number
-    plus 1.
-    """
+    """Create a reader for a length or count: int16, int32, or if `compact`, a varint of it plus 1. Null is -1."""
     number = number_reader(name, WIRE_INT16 if width == 2 else WIRE_INT32)
 
     def read(view: memoryview, p: int, end: int) -> tuple[int, int]:
@@ -135,11 +131,9 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
 
 
 def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> Read:
-    """Create a reader for a structure.
-
-    Before a nullable structure, one byte indicates whether the structure is null. In a tagged
-    field, 0 means null. In all other fields, a negative value means null.
-    """
+    """Create a reader for a structure."""
+    # Before a nullable structure, one byte indicates whether it is null. In a tagged field, 0 means
+    # null. In all other fields, a negative value means null.
 
     def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:
         if not nullable:
@@ -158,10 +152,7 @@ class Budget(local):
     left = limit = MAX_OBJECTS
 
     def take(self, name: str, count: int, start: int) -> None:
-        """Subtract `count` from the number of objects that the message may still create.
-
-        Raise TooLargeError if the message contains too many objects.
-        """
+        """Subtract `count` from the number of objects that the message may still create, or raise TooLargeError."""
         self.left -= count
         if self.left < 0:
             raise TooLargeError(TOO_MANY_OBJECTS.format(name=name, limit=self.limit), start)
@@ -171,10 +162,7 @@ BUDGET = Budget()
 
 
 def array_reader(name: str, element: Read, smallest: int, compact: bool, nullable: bool, numbers: bool) -> Read:
-    """Create a reader for an array: a count, followed by that many elements.
-
-    `smallest` is the smallest encoded size of an element, in bytes.
-    """
+    """Create a reader for an array. `smallest` is the smallest encoded size of an element, in bytes."""
     count_of = length_reader(name, 4, compact, nullable)
 
     def read(view: memoryview, start: int, end: int) -> tuple[Any, int]:
