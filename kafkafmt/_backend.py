@@ -32,22 +32,15 @@ backend_reason: str
 
 
 def _end_the_command(error: Exception) -> None:
-    """If this process is the command `kafkafmt`, print `error` to stderr and exit with code 2. Otherwise, do nothing.
-
-    If the import of the package fails, the command's code that handles errors has not been loaded
-    yet.
-    """
+    """If this process is the command `kafkafmt`, print `error` to stderr and exit with code 2."""
+    # If the import of the package fails, the command's own error handling has not been loaded yet.
     if is_command():
         sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")
         raise SystemExit(2)
 
 
 def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -> str:
-    """Return the reason why the native core cannot be used, and advice on how to solve the problem.
-
-    If kafkafmt was built without the native core, the build stored the reason in a file of the
-    package. In this case, the content of the file is returned.
-    """
+    """Return why the native core cannot be used, and advice. A build without it stored the reason in a file."""
     recorded = package / RECORD
     if recorded.exists():
         return recorded.read_text(encoding="utf-8").strip()

@@ -34,11 +34,8 @@ def _end(signal_number: int, frame: object) -> None:
 
 
 def _raise_once(signal_number: int, frame: object) -> None:
-    """Raise KeyboardInterrupt for the first SIGINT, and disable logging. A later SIGINT ends the process.
-
-    If a second KeyboardInterrupt were raised while the first one is handled, Python would print a
-    traceback.
-    """
+    """Raise KeyboardInterrupt for the first SIGINT, and disable logging. A later SIGINT ends the process."""
+    # A second KeyboardInterrupt while the first one is handled would print a traceback.
     now = time.monotonic()
     if not _interrupted:
         _interrupted.append(now)
@@ -52,10 +49,7 @@ def _raise_once(signal_number: int, frame: object) -> None:
 
 
 def end_at_once() -> None:
-    """Make SIGINT end the process without output.
-
-    If the process ignores SIGINT, for example because of nohup, do nothing.
-    """
+    """Make SIGINT end the process without output, unless the process ignores it, for example because of nohup."""
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _raise_once):
         signal.signal(signal.SIGINT, _end)
 
@@ -68,12 +62,9 @@ def raise_again() -> None:
 
 
 def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
-    """End the process if KeyboardInterrupt was raised in code from which Python cannot propagate exceptions.
-
-    Python cannot propagate exceptions from `__del__` methods and from callbacks of weak references.
-    By default, Python prints such an exception and continues. After Ctrl-C, the process must end
-    instead.
-    """
+    """End the process after a KeyboardInterrupt that Python cannot propagate, as from `__del__`."""
+    # Callbacks of weak references are another such place. By default, Python prints the exception
+    # and continues.
     if unraisable.exc_type is KeyboardInterrupt:
         os._exit(INTERRUPTED)
     sys.__unraisablehook__(unraisable)

@@ -15,26 +15,7 @@ from .times import parse_time, to_millis
 
 
 def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int:
-    """Return `value` as an int.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for the error message.
-    value : int or NumPy integer
-        The argument.
-    low : int, optional
-        Lowest valid value. By default, there is no limit.
-    kind : str, default "a whole number"
-        Description of valid values, for the error message.
-
-    Raises
-    ------
-    TypeError
-        `value` is not an integer.
-    ValueError
-        `value` is below `low`.
-    """
+    """Return `value` as an int of at least `low`. `kind` describes valid values in the error message."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -52,10 +33,7 @@ def optional_integer(name: str, value: Any, low: int | None = None, kind: str = 
 
 
 def fitting(name: str, value: Any, bits: int) -> int:
-    """Return `value` as an int.
-
-    Raise OverflowError if the number does not fit into a signed integer of `bits` bits.
-    """
+    """Return `value` as an int. OverflowError: it does not fit into a signed integer of `bits` bits."""
     number = integer(name, value)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise OverflowError(f"{name} is {number}, which does not fit into {bits} bits")
@@ -71,11 +49,7 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
 
 
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:
-    """Return the column names in `value` as a list. `value` can be any iterable except a string.
-
-    If `value` is None, return None, which selects the default columns. If `value` contains a name
-    that is not in `allowed`, raise ValueError.
-    """
+    """Return column names as a list; None selects the default columns. ValueError: a name is not in `allowed`."""
     if value is None:
         return None
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
@@ -88,10 +62,7 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
 
 
 def millis(name: str, time: Any) -> int:
-    """Convert a time to milliseconds since 1970-01-01 UTC. An int is returned unchanged.
-
-    `time` can be an int, a datetime with a time zone, or a string that `parse_time` accepts.
-    """
+    """Convert a time (int in ms, datetime with a time zone, or text for `parse_time`) to ms since 1970-01-01 UTC."""
     if isinstance(time, str):
         try:
             return parse_time(time)

@@ -77,10 +77,7 @@ _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("head
 
 
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
-    """Return the schema of the named columns, in the given order.
-
-    If `names` is None, the schema has the eight default columns.
-    """
+    """Return the schema of the named columns, in the given order; by default, of the eight default columns."""
     given = arguments.names("columns", names, SCHEMA.names + OPTIONAL.names)
     if given is None:
         return SCHEMA
@@ -88,21 +85,15 @@ def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
 
 
 def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
-    """Return which fields of Kafka records must be decoded for the columns of an Arrow schema.
-
-    If the schema contains only topic and partition, offsets are decoded, because they are needed to
-    count the rows.
-    """
+    """Return which fields of Kafka records must be decoded for the columns of an Arrow schema."""
+    # If the schema contains only topic and partition, offsets are decoded to count the rows.
     wanted = {n for name in schema.names for n in _DECODED.get(name, ())}
     return tuple(sorted(wanted)) or ("offset",)
 
 
 def _topic_bytes(topic: str) -> bytes:
-    """Return a topic name as UTF-8, which Arrow and Spark require.
-
-    Raise ValueError if the name is not valid UTF-8. Topic names come from directory names, which
-    can contain any bytes.
-    """
+    """Return a topic name as UTF-8, which Arrow and Spark require, or raise ValueError."""
+    # Topic names come from directory names, which can contain any bytes.
     try:
         return topic.encode()
     except UnicodeEncodeError:
@@ -111,11 +102,9 @@ def _topic_bytes(topic: str) -> bytes:
 
 
 def repeated_topic(topic: str, rows: int) -> pa.StringArray:
-    """Return a column that contains the topic name in each row.
-
-    pyarrow imports pandas if it converts Python or NumPy values and pandas is installed. This takes
-    almost a second, so the column is made from buffers.
-    """
+    """Return a column that contains the topic name in each row."""
+    # pyarrow imports pandas if it converts Python or NumPy values and pandas is installed. This
+    # takes almost a second, so the column is made from buffers.
     raw = _topic_bytes(topic)
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(raw))
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(raw * rows)], 0)
@@ -128,18 +117,10 @@ def repeated_partition(partition: int, rows: int) -> pa.Int32Array:
 
 
 class ArrowBuilder:
-    """Builds Arrow record batches of about `target_bytes` bytes from decoded Kafka records.
+    """Builds Arrow record batches of about `target_bytes` bytes from decoded Kafka records of one partition."""
 
-    All rows of an Arrow record batch come from the same partition.
-
-    Attributes
-    ----------
-    columns : ArrowColumns
-        The arrays into which a RecordReader decodes records.
-    timestamps_out_of_range : int
-        Number of timestamps that do not fit into int64 microseconds. The column timestamp contains
-        null instead of these timestamps.
-    """
+    # `timestamps_out_of_range` counts timestamps that int64 microseconds cannot hold. The column
+    # contains null for them.
 
     def __init__(
         self, topic: str, partition: int, schema: pa.Schema = SCHEMA, target_bytes: int = TARGET_BYTES
@@ -170,10 +151,7 @@ class ArrowBuilder:
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Append the most recently decoded records of `chunk` to the current Arrow record batch.
-
-        Yield the current Arrow record batch when it has reached its target size.
-        """
+        """Append the most recently decoded records of `chunk`. Yield an Arrow record batch when it is large enough."""
         columns = self.columns
         if self._with_headers and columns.headers:
             self._put_headers(chunk.source)
@@ -185,10 +163,7 @@ class ArrowBuilder:
             yield self.flush()
 
     def flush(self) -> pa.RecordBatch:
-        """Remove all rows from the builder, and return them as an Arrow record batch.
-
-        If the builder contains no rows, the Arrow record batch is empty.
-        """
+        """Remove all rows from the builder, and return them as an Arrow record batch, possibly an empty one."""
         columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
         rooms = {
@@ -241,11 +216,7 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, self.rows, [None, self.columns.take(_COPIED[name], self.rows)], 0)
 
     def _times(self, type_: pa.DataType) -> pa.Array:
-        """Return the column timestamp, in microseconds.
-
-        If a record has no timestamp, or if its timestamp does not fit into int64 microseconds, the
-        value is null.
-        """
+        """Return the column timestamp, in microseconds. Missing and unrepresentable timestamps are null."""
         columns, rows, nulls, validity = self.columns, self.rows, 0, None
         if columns.odd_times:
             assert columns.timestamp_micros is not None
@@ -297,12 +268,9 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 def record_batches(
     chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Collect decoded Kafka records in `builder`, and yield them as Arrow record batches.
-
-    The last Arrow record batch may be small, but no Arrow record batch is empty. If damaged data
-    raises a KafkaFormatError, the rows before the damage are yielded first. If `limit` is given,
-    only the first `limit` rows are yielded, and reading ends early.
-    """
+    """Collect decoded Kafka records in `builder`, and yield them as Arrow record batches."""
+    # The last one may be small, but none is empty. If damaged data raises a KafkaFormatError, the
+    # rows before the damage are yielded first. With `limit`, reading ends after that many rows.
     if limit is not None:
         yield from _first_rows(chunks, builder, limit)
         return
@@ -372,11 +340,9 @@ def read_table(
     selection: BufferSelection,
     incomplete: str,
 ) -> pa.Table:
-    """Read the records of consecutive batches in a buffer into a pyarrow Table.
-
-    `topic` and `partition` are the values of the columns with these names. `selection` is passed to
-    `read_chunks`. If `incomplete` is "error", an incomplete batch at the end raises TruncatedError.
-    """
+    """Read the records of consecutive batches in a buffer into a pyarrow Table."""
+    # `topic` and `partition` are the values of these columns. If `incomplete` is "error", an
+    # incomplete batch at the end raises TruncatedError.
     complete = arguments.one_of("incomplete", incomplete, ("error", "ignore")) == "error"
     builder = ArrowBuilder(topic, partition, schema_of(columns))
     return pa.Table.from_batches(

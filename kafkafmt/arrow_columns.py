@@ -114,11 +114,7 @@ class ArrowColumns(CopiedColumns):
         self._make_arrays()
 
     def enlarge(self, target_bytes: int) -> bool:
-        """Multiply the capacity of every array by GROWTH. Existing rows are kept.
-
-        Return False if no array was enlarged, because every array already has its maximum capacity.
-        Otherwise, return True.
-        """
+        """Multiply the capacity of each array by GROWTH, and keep the rows. Return False if all have their maximum."""
         grown = False
         if self.capacity < MAX_ROWS:
             grown, self.capacity = True, min(GROWTH * self.capacity, MAX_ROWS)
@@ -143,10 +139,7 @@ class ArrowColumns(CopiedColumns):
         setattr(self, attribute, self._arrays[attribute].array)
 
     def take(self, attribute: str, items: int) -> pa.Buffer:
-        """Return the first `items` items of an array as an Arrow buffer.
-
-        The array cannot be used again until `begin` is called.
-        """
+        """Return the first `items` of an array as an Arrow buffer. The array is unusable until `begin` is called."""
         setattr(self, attribute, None)
         return self._arrays[attribute].finish(items)
 

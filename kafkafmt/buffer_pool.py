@@ -31,18 +31,11 @@ IDLE_SECONDS = 1.0
 
 
 class BufferPool:
-    """Provides arrays of bytes, and reuses the memory of arrays that are no longer referenced.
+    """Provides arrays of bytes, and reuses the memory of arrays that are no longer referenced."""
 
-    Callers do not return arrays to the pool explicitly. The pool reuses the memory of an array
-    after the array, all its views and all Arrow buffers in this memory have been deleted. This
-    includes references in other threads, and in libraries that imported an Arrow array. Several
-    threads can use a pool.
-
-    Parameters
-    ----------
-    limit : int, default 67108864 (64 MiB)
-        Largest number of bytes that the pool keeps for reuse.
-    """
+    # Arrays are not returned explicitly: the pool reuses memory after the array, all its views and
+    # all Arrow buffers in it have been deleted, in any thread and in any library that imported an
+    # Arrow array. The pool keeps at most `limit` bytes. Several threads can use it.
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -72,11 +65,9 @@ class BufferPool:
         return array
 
     def _reusable(self, size: int) -> memoryview | None:
-        """Return the smallest unused block with at least `size` bytes, and remove it from the pool.
-
-        Return None if no unused block has a suitable size. A suitable block has at least `size`
-        bytes, and is at most MOST_SURPLUS times as large as necessary.
-        """
+        """Remove and return the smallest suitable block, or None."""
+        # A suitable block has at least `size` bytes, and is at most MOST_SURPLUS times as large as
+        # necessary.
         most = MOST_SURPLUS * max(size, SMALLEST)
         kept = sorted((len(memory), number) for number, memory in list(self._unused.items()))
         for length, number in kept:
@@ -103,12 +94,10 @@ class BufferPool:
 
 
 def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, _: weakref.ref[ByteArray]) -> None:
-    """Keep the memory of a deleted array for reuse. If the pool is full or was not used for IDLE_SECONDS, free the memory.
-
-    This function runs in the thread that deletes the last reference to the array, possibly in the
-    middle of another function. A lock could cause a deadlock. Therefore, this function uses no lock
-    and starts no thread.
-    """
+    """Keep the memory of a deleted array for reuse, or free it if the pool is full or idle for IDLE_SECONDS."""
+    # This function runs in the thread that deletes the last reference to the array, possibly in the
+    # middle of another function. A lock could cause a deadlock. Therefore, it uses no lock and
+    # starts no thread.
     pool = owner()
     if pool is not None:
         del pool._lent[number]

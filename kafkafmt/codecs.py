@@ -83,11 +83,9 @@ _ROOM = 64 * 1024
 
 
 class Arena:
-    """A growing buffer for decompressed batches. The used part of the buffer is `data[:filled]`.
+    """A growing buffer for decompressed batches. The used part of the buffer is `data[:filled]`."""
 
-    When the buffer grows, its memory is reallocated. Therefore, callers must store positions
-    instead of views of the buffer.
-    """
+    # Growth reallocates the memory, so callers must store positions instead of views.
 
     data: npt.NDArray[np.uint8]
     view: memoryview
@@ -128,13 +126,10 @@ def snappy_error(fault: int, limit: int) -> KafkaFormatError:
 
 
 class Decompressor:
-    """Decompresses batches into an `Arena`, a buffer that grows as needed.
+    """Decompresses batches into an `Arena`. A batch may have at most `max_batch_bytes` after decompression."""
 
-    A batch may have at most `max_batch_bytes` after decompression.
-
-    Decompression contexts are reused. Therefore, `decompress` raises RuntimeError if another thread
-    is using the same Decompressor.
-    """
+    # Contexts are reused, so `decompress` raises RuntimeError if another thread is using the same
+    # object.
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         if max_batch_bytes < 1:
@@ -148,21 +143,10 @@ class Decompressor:
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
-        """Decompress `payload`, and append the result to `arena`. Return the size of the result in bytes.
-
-        If an error is raised, the contents of the arena do not change.
-
-        Raises
-        ------
-        UnsupportedError
-            The codec is unknown.
-        TooLargeError
-            The decompressed data exceeds the limit.
-        StructureError
-            The data cannot be decompressed.
-        RuntimeError
-            Another thread is decompressing with this object.
-        """
+        """Decompress `payload`, and append the result to `arena`. Return its size in bytes."""
+        # After an error, the contents of the arena are as before. TooLargeError: the limit is
+        # exceeded. StructureError: the data cannot be decompressed. RuntimeError: another thread
+        # uses this object.
         with self.reserved() as decompress:
             result = decompress(codec, byte_view(payload), arena)
         if isinstance(result, KafkaFormatError):
@@ -171,12 +155,10 @@ class Decompressor:
 
     @contextmanager
     def reserved(self) -> Iterator[Callable[[int, memoryview, Arena], int | KafkaFormatError]]:
-        """Return a function for a `with` block that decompresses many small payloads faster than `decompress`.
-
-        The payloads must be one-dimensional memoryviews of bytes. Errors are returned instead of raised,
-        because there can be many. Other threads cannot use this object during the block. `seconds` is
-        updated at the end of the block.
-        """
+        """Return a function for a `with` block that decompresses many small payloads faster than `decompress`."""
+        # The payloads must be one-dimensional memoryviews of bytes. Errors are returned instead of
+        # raised, because there can be many. Other threads cannot use this object during the block.
+        # `seconds` is updated at its end.
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("another thread is using this Decompressor or RecordReader")
         started = perf_counter()
@@ -213,11 +195,8 @@ class Decompressor:
         return failed
 
     def _room(self, done: int, expected: int) -> int:
-        """Return the number of bytes to decompress next. `done` is the number of bytes decompressed so far.
-
-        At most one byte more than the limit is decompressed, which is sufficient to detect that the
-        limit is exceeded.
-        """
+        """Return the number of bytes to decompress next; `done` were decompressed."""
+        # One byte more than the limit is sufficient to detect that it is exceeded.
         room = self.limit + 1 - done
         if expected < _ROOM:
             expected = _ROOM
@@ -237,15 +216,12 @@ class Decompressor:
             self._rest_of_gzip(member, data, arena, start)
 
     def _rest_of_gzip(self, member: Any, data: memoryview, arena: Arena, start: int) -> None:
-        """Decompress the rest of the first gzip member, and all later members.
-
-        `member` is the decompressor of the first member. It was called once, with all of `data`.
-
-        In each call, zlib copies the part of the input that it does not consume. To limit this
-        cost, the second member and all later members are passed to zlib in several calls. The input
-        of the first call is small, and doubles with each further call. As a result, the time for a
-        member of n bytes is O(n), regardless of the number of members that follow.
-        """
+        """Decompress the rest of the first gzip member, and all later members."""
+        # `member` is the decompressor of the first member. It was called once, with all of `data`.
+        # In each call, zlib copies the part of the input that it does not consume. Therefore, later
+        # members are passed to zlib in several calls, whose input is small at first and then
+        # doubles. So a member of n bytes takes O(n), regardless of the number of members that
+        # follow.
         position, window = len(data) - len(member.unused_data if member.eof else member.unconsumed_tail), len(data)
         while True:
             while not member.eof:

@@ -39,19 +39,10 @@ For gzip, the level -1 selects the default of zlib.
 
 
 class Compressor:
-    """Compresses batches with a fixed codec and compression level.
+    """Compresses batches with a fixed codec and compression level, by default Kafka's. snappy has no levels."""
 
-    Compression contexts are reused. Therefore, `compress` raises RuntimeError if another thread is
-    using the same Compressor.
-
-    Parameters
-    ----------
-    codec : int
-        Codec id: 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd).
-    level : int, optional
-        Compression level, in the range of the codec in LEVELS. By default, Kafka's default level of
-        the codec is used. snappy has no levels.
-    """
+    # Contexts are reused, so `compress` raises RuntimeError if another thread is using the same
+    # object.
 
     def __init__(self, codec: int, level: int | None = None) -> None:
         if codec not in range(CODEC_GZIP, CODEC_ZSTD + 1):
@@ -71,10 +62,7 @@ class Compressor:
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
-        """Compress the records of a batch, or the message set of a wrapper message.
-
-        Raise RuntimeError if another thread is compressing with this object.
-        """
+        """Compress the records of a batch, or the message set of a wrapper message."""
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("another thread is using this Compressor")
         try:

@@ -51,10 +51,7 @@ def install_line(extra: str) -> str:
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that provides a module. If no extra provides the module, return None.
-
-    `module` is the attribute `name` of a ModuleNotFoundError, which can be None.
-    """
+    """Return the extra that provides the module that a ModuleNotFoundError names, or None."""
     root = (module or "").partition(".")[0]
     return next(
         (extra for extra in ("cli", "arrow", "spark", "polars", "stats", "plot", "") if root in EXTRAS[extra]), None

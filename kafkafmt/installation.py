@@ -34,68 +34,32 @@ _REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)\Z")
 
 @dataclass(frozen=True)
 class Extra:
-    """The packages of an extra.
+    """The packages of an extra."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the extra. "" stands for the packages that every installation needs.
-    ready : bool
-        Whether all packages of the extra are installed in suitable versions.
-    missing : tuple of str
-        Requirements that are not met, such as "pyarrow>=14".
-    install : str or None
-        Command that installs the missing packages. None if no package is missing.
-    """
-
-    name: str
-    ready: bool
-    missing: tuple[str, ...]
-    install: str | None
+    name: str  # "" stands for the packages that every installation needs
+    ready: bool  # all packages are installed in suitable versions
+    missing: tuple[str, ...]  # requirements that are not met, such as "pyarrow>=14"
+    install: str | None  # the command that installs the missing packages
 
 
 @dataclass(frozen=True)
 class Java:
-    """The Java installation that Spark would use.
+    """The Java installation that Spark would use."""
 
-    Attributes
-    ----------
-    ready : bool
-        Whether a Java that is new enough for Spark was found.
-    path : str or None
-        Path of the executable.
-    release : int or None
-        Feature release, such as 17.
-    problem : str or None
-        Reason why no suitable Java was found, and what to install. None if `ready` is True.
-    """
-
-    ready: bool
-    path: str | None
-    release: int | None
-    problem: str | None
+    ready: bool  # a Java that is new enough for Spark was found
+    path: str | None  # of the executable
+    release: int | None  # feature release, such as 17
+    problem: str | None  # reason why no suitable Java was found, and what to install
 
 
 @dataclass(frozen=True)
 class Use:
-    """A command or function that needs packages which a basic installation does not contain.
+    """A command or function that needs packages which a basic installation does not contain."""
 
-    Attributes
-    ----------
-    name : str
-        The command or function.
-    ready : bool
-        Whether the packages of all extras in `needs`, and those that every installation requires,
-        are installed.
-    needs, missing : tuple of str
-        Extras that the command or function needs, and those of them that are not completely
-        installed. "java" stands for a Java installation.
-    """
-
-    name: str
-    ready: bool
-    needs: tuple[str, ...]
-    missing: tuple[str, ...]
+    name: str  # the command or function
+    ready: bool  # all packages of the needed extras, and the basic ones, are installed
+    needs: tuple[str, ...]  # extras; "java" stands for a Java installation
+    missing: tuple[str, ...]  # needed extras that are not completely installed
 
 
 @dataclass(frozen=True)

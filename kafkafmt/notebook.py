@@ -14,11 +14,9 @@ the number of omitted rows.
 
 
 def html_table(caption: str, header: Sequence[str], rows: Sequence[Iterable[object]]) -> str:
-    """Return an HTML table with a caption and at most MOST_ROWS rows.
-
-    All text is escaped, because the names of files and topics can contain HTML tags or control
-    characters.
-    """
+    """Return an HTML table with a caption and at most MOST_ROWS rows."""
+    # All text is escaped: the names of files and topics can contain HTML tags or control
+    # characters.
     head = _row("th", header)
     body = "".join(_row("td", row) for row in rows[:MOST_ROWS])
     more = f"<p>… and {len(rows) - MOST_ROWS} more</p>" if len(rows) > MOST_ROWS else ""

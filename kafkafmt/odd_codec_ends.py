@@ -57,10 +57,8 @@ class _Input:
 
 
 def decompress_prefix(codec: int, payload: memoryview, limit: int) -> Prefix | None:
-    """Decompress `payload` up to its odd end. Return None if nothing can be decompressed.
-
-    Raise TooLargeError if the result has more than `limit` bytes.
-    """
+    """Decompress `payload` up to its odd end. Return None if nothing can be decompressed."""
+    # TooLargeError: above `limit`.
     source = _Input(codec, payload, limit)
     read = _READERS.get(codec)
     if read is None:

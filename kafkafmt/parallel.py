@@ -30,13 +30,11 @@ WAITING_PER_THREAD = 2
 
 
 def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
-    """Yield the items of all sources. At most `threads` threads read the sources.
-
-    If a source raises an error, the items that it has already produced are yielded first. If
-    `ordered` is True, all items of the previous sources are also yielded first. Then the error is
-    raised. After an error, or when the generator is closed, each worker ends at its next item. The
-    generator waits until all workers have ended.
-    """
+    """Yield the items of all sources. At most `threads` threads read the sources."""
+    # If a source raises an error, the items that it has already produced are yielded first; if
+    # `ordered` is True, also all items of the previous sources. After an error, or when the
+    # generator is closed, each worker ends at its next item. The generator waits until all workers
+    # have ended.
     workers = min(threads, len(sources))
     lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)
     started: list[Thread] = []
@@ -59,10 +57,7 @@ class _Failure(NamedTuple):
 
 
 class _Lanes(Generic[T]):
-    """Queues between the worker threads, which read items, and the consumer, which yields the items.
-
-    The workers and the consumer share one `_Lanes` object.
-    """
+    """Queues between the worker threads, which read items, and the consumer, which yields the items."""
 
     def __init__(self, sources: Sequence[Callable[[], Iterable[T]]], limit: int, ordered: bool) -> None:
         self._sources = sources
@@ -113,10 +108,7 @@ class _Lanes(Generic[T]):
                 close()
 
     def _put(self, lane: int, item: T) -> bool:
-        """Wait until a lane (a queue of items) has space, add the item to the lane, and return True.
-
-        If `stop` is called before the queue has space, return False without adding the item.
-        """
+        """Wait until a lane (a queue of items) has space, and add the item. Return False if `stop` is called first."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._fits(lane))
             if self._stopped:
@@ -130,10 +122,7 @@ class _Lanes(Generic[T]):
         return self._waiting < self._limit or (lane == self._current_lane and not self._lanes[lane])
 
     def items(self) -> Iterator[T]:
-        """Yield all items, one lane (a queue of items) after another.
-
-        If a source raised an error, raise this error after its items were yielded.
-        """
+        """Yield all items, one lane (a queue of items) after another. Raise the error of a source after its items."""
         for number, lane in enumerate(self._lanes):
             while True:
                 with self._changed:

@@ -40,11 +40,9 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 
 
 def without_secrets(text: str) -> str:
-    """Replace the secrets in all URLs of a text: users with their passwords, signatures and tokens.
-
-    Use this function for messages and reports that contain a path as the user has given it, or a message of
-    another library. The text of a `UrlPath` never contains a secret.
-    """
+    """Replace the secrets in all URLs of a text: users with their passwords, signatures and tokens."""
+    # For messages and reports with a path as the user has given it, or with a message of another
+    # library. The text of a `UrlPath` never contains a secret.
     if "@" not in text and "=" not in text:
         return text
     return _URL_IN_TEXT.sub(_hide, _WITHOUT_SLASHES.sub(rf"\1{HIDDEN}@", text))
@@ -61,31 +59,11 @@ def _hide_user(found: re.Match[str]) -> str:
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the local path for a path or ``file:`` URL that a user has given.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        A local path, or a ``file:`` URL: ``file:/x``, ``file:///x`` or ``file://localhost/x``.
-
-    Returns
-    -------
-    str
-        A path without a scheme is returned unchanged. A ``file:`` URL is converted to an absolute
-        path and percent-decoded. If a file exists only under the undecoded name, the path is not
-        decoded, because Hadoop's ``Path`` in Spark does not decode URLs either.
-
-    Raises
-    ------
-    ValueError
-        The path has another scheme (``s3://…``, ``dbfs:/…``), has a drive letter, or names another
-        host.
-
-    Notes
-    -----
-    To use a local file whose name begins with a URL scheme, pass its absolute path, or a path such
-    as ``./s3:/x``.
-    """
+    """Return the local path for a path or ``file:`` URL that a user has given."""
+    # A ``file:`` URL (``file:/x``, ``file:///x``, ``file://localhost/x``) becomes an absolute path
+    # and is percent-decoded, unless a file exists only under the undecoded name: Hadoop's ``Path``
+    # in Spark does not decode URLs. ValueError: another scheme, a drive letter, or another host. A
+    # local file whose name begins with a URL scheme needs a path such as ``./s3:/x``.
     text = os.fspath(path)
     if text:
         _check_length(text)
@@ -129,11 +107,7 @@ def _path_of_url(url: str) -> str:
 
 
 def output_path(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute local path for an output path that a user has given.
-
-    Raise FileNotFoundError if the path is empty, and ValueError if it is not local (see
-    `local_path`).
-    """
+    """Return the absolute local path for an output path that a user has given (see `local_path`)."""
     check_output(path)
     _check_length(os.fspath(path))
     return Path(os.path.abspath(local_path(path)))
@@ -167,34 +141,16 @@ else:
 
 
 class UrlPath(_Base):
-    """The URL of a file or directory that is not local. It has some of the methods of `pathlib.Path`.
+    """The URL of a file or directory that is not local. It has some of the methods of `pathlib.Path`."""
 
-    The text of the object, which `str` returns, contains no password, signature or token. The attribute `url`
-    is the whole URL.
-
-    Parameters
-    ----------
-    url : str
-        A URL such as ``s3://bucket/backup/orders-0``, whose path is not percent-decoded. It can be
-        a URL chain of fsspec, such as ``zip://orders-0::s3://bucket/backup.zip``.
-
-    Attributes
-    ----------
-    scheme : str
-        Scheme, in lower case.
-    root : str
-        The URL up to the host or bucket, without a slash at its end.
-    key : str
-        The path after the root, without a slash at its start or end.
-    chain : str
-        The other URLs of a URL chain, starting with ``::``, or an empty string.
-    """
+    # `str` returns no password, signature or token. `url` is the whole URL, whose path is not
+    # percent-decoded.
 
     __slots__ = ("chain", "key", "root")
 
-    root: str
-    key: str
-    chain: str
+    root: str  # the URL up to the host or bucket, without a slash at its end
+    key: str  # the path after the root, without a slash at its start or end
+    chain: str  # the other URLs of a URL chain of fsspec, starting with ``::``, or ""
 
     def __init__(self, url: str) -> None:
         first, colons, chain = url.partition("::")
@@ -282,27 +238,8 @@ def is_url(text: str) -> bool:
 
 
 def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
-    """Return the absolute local path or the URL for a path that a user has given.
-
-    Parameters
-    ----------
-    path : str, os.PathLike or UrlPath
-        A local path, a ``file:`` URL (see `local_path`), or the URL of a file or directory in an
-        object store or on another host, such as ``s3://bucket/backup``.
-
-    Returns
-    -------
-    Path or UrlPath
-        The absolute local path or the URL. If the package for the scheme of a URL is not installed,
-        an error is raised only when a file is opened.
-
-    Raises
-    ------
-    FileNotFoundError
-        The path is empty.
-    ValueError
-        The path is not a valid URL, or has a drive letter.
-    """
+    """Return the absolute local path or the URL for a path that a user has given."""
+    # A missing package for the scheme of a URL is an error only when a file is opened.
     if isinstance(path, UrlPath):
         return path
     text = os.fspath(path)
@@ -332,14 +269,11 @@ class TemporaryFilesError(OSError):
 
 
 class full_disk_named:
-    """Convert errors about a full disk, an exceeded quota or a too large file, so that they contain the path `output`.
+    """Convert errors about a full disk, a quota or a too large file, so that they contain the path `output`."""
 
-    Without the conversion, an error about a full disk contains the path of the copied input, or no
-    path. A `TemporaryFilesError` is not converted, because it concerns another disk.
-
-    This context manager is a class, because a generator takes five times as long. `salvage` enters it for
-    each file that it writes.
-    """
+    # Without this, such an error contains the path of the copied input, or no path. A
+    # `TemporaryFilesError` concerns another disk. This is a class, because a generator takes five
+    # times as long, and `salvage` enters it for each file that it writes.
 
     __slots__ = ("_output",)
 

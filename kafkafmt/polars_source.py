@@ -216,11 +216,9 @@ def _batches(
 
 
 def filter_of(predicate: pl.Expr) -> Filter:
-    """Convert a Polars predicate to a filter. Every record that matches the predicate also matches the filter.
-
-    The serialized form of an expression can change in any release of Polars. An expression that
-    cannot be interpreted is treated as true for every record.
-    """
+    """Convert a Polars predicate to a filter. Every record that matches the predicate also matches the filter."""
+    # The serialized form of an expression can change in any release of Polars. An expression that
+    # cannot be interpreted is true for every record.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Polars warns that the serialized form is not stable.

@@ -19,10 +19,7 @@ P = ParamSpec("P")
 
 
 class SharedIterator(Generic[T]):
-    """Iterator that several threads can use. Each item is returned to only one thread.
-
-    While one thread produces the next item, other threads that request an item wait.
-    """
+    """Iterator that several threads can use. Each item is returned to only one thread; others wait meanwhile."""
 
     def __init__(self, items: Iterable[T]) -> None:
         self._items: Iterator[T] | None = iter(items)

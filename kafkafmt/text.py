@@ -17,11 +17,9 @@ _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def decode_header_key(raw: bytes) -> str:
-    """Decode UTF-8 as Java's ``new String(bytes, UTF_8)`` does. Malformed bytes become U+FFFD.
-
-    Python and Java differ in one case: for the bytes of a lone surrogate, Python produces several
-    U+FFFD, but Java produces only one.
-    """
+    """Decode UTF-8 as Java's ``new String(bytes, UTF_8)`` does. Malformed bytes become U+FFFD."""
+    # Python and Java differ in one case: for the bytes of a lone surrogate, Python produces several
+    # U+FFFD, but Java produces only one.
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -63,19 +61,14 @@ _UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")  # JSON encoders already escape the
 
 
 def plain(text: str) -> str:
-    r"""Replace invisible characters, line ends, terminal controls and text direction marks with escape sequences.
-
-    The escape sequences are those of Python string literals, such as `\x1b` or `\u202e`.
-    """
+    """Replace invisible characters, line ends, terminal controls and text direction marks with Python's escapes."""
     return text if text.isprintable() else _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
 
 def json_encoder(*, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
-    r"""Return a function that encodes a value as JSON. `default` is the argument of `json.JSONEncoder`.
-
-    The characters that `plain` escapes are written as `\uXXXX`. Other non-ASCII characters are not
-    escaped. A JSON parser returns the original value.
-    """
+    """Return a function that encodes a value as JSON. `default` is the argument of `json.JSONEncoder`."""
+    # The characters that `plain` escapes are written as Unicode escapes. Other non-ASCII characters
+    # are not escaped. A JSON parser returns the original value.
     encode = json.JSONEncoder(ensure_ascii=False, default=default).encode
     return lambda value: _escaped(encode(value))
 
@@ -97,11 +90,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def encode_indented_json(value: Any) -> str:
-    r"""Encode a value as JSON with one member or item per line, indented by one space per level.
-
-    The result is that of ``json.dumps(value, indent=1)``, but the characters that `plain` escapes are
-    written as `\uXXXX`, and other non-ASCII characters are not escaped.
-    """
+    """Encode a value as ``json.dumps(value, indent=1)`` does, with the escapes of `json_encoder`."""
     return _escaped(_indented(value, 0))
 
 
@@ -129,11 +118,9 @@ def _separator(level: int) -> str:
 
 @cache
 def _indenting(level: int) -> Callable[[Any], str]:
-    """Return an encoder for containers without other containers in them, and for scalars.
-
-    Indentation turns off the C encoder of the module json. The Python encoder takes ten times as long.
-    Therefore, this encoder does not indent, and has separators that contain a line end.
-    """
+    """Return an encoder for containers without other containers in them, and for scalars."""
+    # Indentation turns off the C encoder of the module json, and the Python encoder takes ten times
+    # as long. Therefore, the separators contain a line end instead.
     return json.JSONEncoder(ensure_ascii=False, separators=(_separator(level), ": ")).encode
 
 
@@ -148,11 +135,8 @@ def counted(n: int, thing: str) -> str:
 
 
 def quantity(n: int, thing: str) -> str:
-    """Return a number without separators with a noun, such as `1 byte` or `2000 bytes`.
-
-    Errors and reports of damage contain numbers in this form, because users compare them with
-    positions and sizes in other output.
-    """
+    """Return a number without separators with a noun, such as `1 byte` or `2000 bytes`."""
+    # Users compare these numbers with positions and sizes in other output.
     return f"{n} {_noun(n, thing)}"
 
 

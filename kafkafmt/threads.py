@@ -19,15 +19,10 @@ WAITING = 3
 
 
 def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = False) -> Iterator[R]:
-    """Yield `function(item)` for each item, in order. Call the function in threads if it mostly waits.
-
-    By default, the first calls are timed, to find out whether the function spends most of its time
-    waiting for I/O. If `waits` is True, threads are started immediately.
-
-    A function that reads from a network or disk mostly waits, and several threads can wait at the
-    same time. A function that mostly runs Python code holds the GIL, so threads would make it
-    slower.
-    """
+    """Yield `function(item)` for each item, in order. Call the function in threads if it mostly waits."""
+    # By default, the first calls are timed to find out; if `waits` is True, threads are started
+    # immediately. Several threads can wait for a network or disk at the same time. A function that
+    # mostly runs Python code holds the GIL, so threads would make it slower.
     first, waiting, tried = [], 0, 0 if waits else TRIED
     for item in items[:tried]:
         wall, cpu = perf_counter(), thread_time()
@@ -46,11 +41,10 @@ def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = Fa
 
 
 class StoppablePool(ThreadPoolExecutor):
-    """A thread pool that keeps track of all running calls, even if Ctrl-C has interrupted `submit`.
+    """A thread pool that keeps track of all running calls, even if Ctrl-C has interrupted `submit`."""
 
-    If Ctrl-C arrives while `ThreadPoolExecutor.submit` starts a thread, the pool does not register
-    the thread, and `shutdown` does not wait for it.
-    """
+    # If Ctrl-C arrives while `ThreadPoolExecutor.submit` starts a thread, the pool does not
+    # register the thread, and `shutdown` does not wait for it.
 
     def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
         super().__init__(max_workers, thread_name_prefix)

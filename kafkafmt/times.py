@@ -30,24 +30,10 @@ def to_millis(moment: datetime) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Return the time that `text` specifies, in milliseconds since 1970-01-01 UTC.
-
-    Parameters
-    ----------
-    text : str
-        One of three forms:
-
-        - A number of milliseconds since 1970-01-01 UTC.
-        - An ISO 8601 date or time, such as ``2026-01-05`` or ``2026-01-05T12:30+01:00``. If it has
-          no time zone, it is in UTC.
-        - A time relative to now: a minus sign, a number and a unit, such as ``-7d``. The units are w
-          (weeks), d (days), h (hours), m (minutes) and s (seconds).
-
-    Raises
-    ------
-    ValueError
-        `text` has none of these forms.
-    """
+    """Return the time that `text` specifies, in milliseconds since 1970-01-01 UTC."""
+    # It is a number of ms since 1970-01-01 UTC; an ISO 8601 date or time such as
+    # ``2026-01-05T12:30+01:00``, by default in UTC; or relative to now, such as ``-7d``, with the
+    # units w, d, h, m and s.
     if MILLISECONDS.match(text):
         return int(text)
     if relative := RELATIVE_TIME.match(text):

@@ -75,10 +75,8 @@ BatchTable = npt.NDArray[np.void]
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
-    """Return the distinct numbers of an array, in ascending order.
-
-    `numpy.unique` takes five times as long, because it uses a hash table.
-    """
+    """Return the distinct numbers of an array, in ascending order."""
+    # `numpy.unique` takes five times as long, because it uses a hash table.
     ordered = np.sort(values, axis=None)
     found: np.ndarray = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
     return found
@@ -91,11 +89,9 @@ def spans_between(spans: list[tuple[int, int]], low: int, high: int) -> list[tup
 
 
 def last_offsets(batches: BatchTable) -> IntArray:
-    """Return the last offset of each batch in an array of batch headers.
-
-    If the last offset delta of a batch is negative, the result is its base offset. If the last
-    offset does not fit into 64 bits, the result is 2**63 - 1.
-    """
+    """Return the last offset of each batch in an array of batch headers."""
+    # It is the base offset if the last offset delta is negative, and 2**63 - 1 if it does not fit
+    # into 64 bits.
     first = batches["base_offset"]
     last: IntArray = first + np.maximum(batches["last_offset_delta"], 0)
     last[last < first] = MAX_OFFSET
@@ -103,10 +99,8 @@ def last_offsets(batches: BatchTable) -> IntArray:
 
 
 def divided_at(batches: BatchTable, borders: IntArray) -> Iterator[BatchTable]:
-    """Yield the parts of a table that the row numbers in `borders` separate. Empty parts are omitted.
-
-    For each part, `np.split` would take forty times as long as a slice.
-    """
+    """Yield the parts of a table that the row numbers in `borders` separate. Empty parts are omitted."""
+    # For each part, `np.split` would take forty times as long as a slice.
     for start, end in itertools.pairwise([0, *borders.tolist(), len(batches)]):
         if start < end:
             yield batches[start:end]
@@ -130,68 +124,29 @@ MarkerT = TypeVar("MarkerT", bound=tuple[int, int, int])
 
 
 class BatchSummary(NamedTuple):
-    """Summary of an array of batch headers.
+    """Summary of an array of batch headers."""
 
-    Attributes
-    ----------
-    wrappers : bool
-        Whether any header belongs to a wrapper message. The header of a wrapper message does not
-        contain the number of records.
-    records : int
-        Number of records in all batches that are not wrapper messages, including control records.
-    attributes : int
-        Bitwise OR of the attributes of all batches.
-    codecs, magics : int
-        Bit masks of the codec ids and magic values that occur.
-    min_timestamp, max_timestamp : int
-        Smallest base timestamp and largest maximum timestamp, in ms. -1 if no batch has a
-        timestamp.
-    producers : bool
-        Whether any batch has a producer id.
-    negative_delta : bool
-        Whether any batch has a negative last offset delta.
-    lowest, highest : int
-        Smallest and largest base offset. If there are no batches, 2**63 - 1 and -2**63.
-    lowest_epoch, highest_epoch : int
-        Smallest and largest leader epoch. If there are no batches, 2**31 - 1 and -2**31.
-    offsets : int
-        Number of offsets in the offset ranges of all batches. A wrapper message counts as one offset.
-    increasing : bool
-        Whether the offset range of each batch is above the offset range of the previous batch.
-    dense : bool
-        Whether no offset is missing between the batches, and the counts of all batches add up to
-        the number of offsets.
-    first, last : int
-        Base offset of the first batch, and last offset of the last batch. 0 and -1 if there are no
-        batches.
-    start, end : int
-        Position at which the first batch begins, and position at which the last batch ends. 0 if there
-        are no batches.
-    adjacent : bool
-        Whether each batch begins at the position at which the previous batch ends.
-    """
-
-    wrappers: bool
-    records: int
-    attributes: int
-    codecs: int
-    magics: int
-    min_timestamp: int
-    max_timestamp: int
-    producers: bool
-    negative_delta: bool
-    lowest: int
-    highest: int
-    lowest_epoch: int
-    highest_epoch: int
-    offsets: int
-    increasing: bool
-    dense: bool
-    first: int
-    last: int
-    start: int
-    end: int
-    adjacent: bool
+    wrappers: bool  # a header belongs to a wrapper message and lacks the number of records
+    records: int  # in all batches except wrapper messages, including control records
+    attributes: int  # bitwise OR of the attributes of all batches
+    codecs: int  # bit mask of the codec ids
+    magics: int  # bit mask of the magic values
+    min_timestamp: int  # smallest base timestamp in ms, or -1
+    max_timestamp: int  # largest maximum timestamp in ms, or -1
+    producers: bool  # a batch has a producer id
+    negative_delta: bool  # a batch has a negative last offset delta
+    lowest: int  # smallest base offset; 2**63 - 1 without batches
+    highest: int  # largest base offset; -2**63 without batches
+    lowest_epoch: int  # smallest leader epoch; 2**31 - 1 without batches
+    highest_epoch: int  # largest leader epoch; -2**31 without batches
+    offsets: int  # number of offsets in the ranges of all batches; 1 for a wrapper message
+    increasing: bool  # each offset range is above that of the previous batch
+    dense: bool  # no offset is missing, and the counts of all batches add up to `offsets`
+    first: int  # base offset of the first batch; 0 without batches
+    last: int  # last offset of the last batch; -1 without batches
+    start: int  # position at which the first batch begins; 0 without batches
+    end: int  # position at which the last batch ends; 0 without batches
+    adjacent: bool  # each batch begins where the previous one ends
 
 
 IndexState = tuple[int, int, int, int]
@@ -202,53 +157,25 @@ last entry in the time index.
 
 
 class SearchWindow(NamedTuple):
-    """Result of searching a range of a file for valid batches. All positions are file positions.
-
-    Attributes
-    ----------
-    buffer : bytes-like
-        Bytes of the file.
-    position : int
-        File position of the first byte in `buffer`.
-    found : int64 array
-        Positions of the valid batches that begin in the searched range, in ascending order.
-    searched_from, searched_to : int
-        Start and end of the searched range. A batch is found only if it begins in this range.
-    file_end, zero_tail : int
-        Position of the end of the file, and position at which the zero bytes before the end begin.
-    magics, codecs : int
-        Bit masks of the magics and the codec ids of all valid batches so far.
-    """
+    """Result of searching a range of a file for valid batches. All positions are file positions."""
 
     buffer: Buffer
-    position: int
-    found: IntArray
-    searched_from: int
-    searched_to: int
+    position: int  # of the first byte in `buffer`
+    found: IntArray  # int64 positions of the valid batches that begin in the searched range, ascending
+    searched_from: int  # a batch is found only if it begins at or after this position
+    searched_to: int  # and before this position
     file_end: int
-    zero_tail: int
-    magics: int
-    codecs: int
+    zero_tail: int  # where the zero bytes before the end of the file begin
+    magics: int  # bit mask of the magics of all valid batches so far
+    codecs: int  # bit mask of the codec ids of all valid batches so far
 
 
 class Scan(NamedTuple):
-    """Result of a scan of batch headers, without the records.
-
-    Attributes
-    ----------
-    count : int
-        Number of headers that were read.
-    position : int
-        Position at which the scan stopped, in bytes. It is the start of the first batch whose
-        header was not read.
-    error : KafkaFormatError or None
-        The error at `position`. None if the output array is full or if the input ended. If the
-        input ended inside a batch, `position` is the start of that batch.
-    """
+    """Result of a scan of batch headers, without the records."""
 
     count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
-    position: int
-    error: KafkaFormatError | None
+    position: int  # start of the first batch whose header was not read
+    error: KafkaFormatError | None  # at `position`; None: the output array is full, or the input ended
 
 
 _ARRAYS: dict[str, list[tuple[str, Any]]] = {
@@ -266,17 +193,7 @@ field "timestamp_micros" is not in COLUMNS, and must be requested explicitly.
 
 
 class Spans(NamedTuple):
-    """Byte strings, stored as positions and lengths in a buffer.
-
-    Attributes
-    ----------
-    buffer : bytes-like
-        The buffer that contains the bytes.
-    positions : array of int64
-        Position of each value in `buffer`, in bytes.
-    lengths : array of int32
-        Length of each value, in bytes. -1 if the value is null.
-    """
+    """Byte strings, stored as positions (int64) and lengths (int32, -1 for null) in a buffer."""
 
     buffer: Buffer
     positions: IntArray
@@ -284,20 +201,10 @@ class Spans(NamedTuple):
 
 
 class HeaderSpans(NamedTuple):
-    """Headers of many records. Their keys and values are stored as positions and lengths in a buffer.
+    """Headers of many records. Their keys and values are stored as positions and lengths in a buffer."""
 
-    Attributes
-    ----------
-    starts : array of int64
-        The index of the first header of each record in `keys` and `values`.
-    counts : array of int32
-        The number of headers of each record.
-    keys, values : Spans
-        The keys and values of the headers of all records.
-    """
-
-    starts: IntArray
-    counts: LengthArray
+    starts: IntArray  # int64; index of the first header of each record in `keys` and `values`
+    counts: LengthArray  # int32; number of headers of each record
     keys: Spans
     values: Spans
 
@@ -408,10 +315,7 @@ class RecordColumns:
                 setattr(self, attribute, np.empty(self.capacity, dtype))
 
     def grow_headers(self, capacity: int) -> None:
-        """Replace the four arrays for header keys and values with larger arrays.
-
-        Call `grow_headers` only if `headers` is 0, because the old values are not copied.
-        """
+        """Replace the four arrays of header spans with larger ones. `headers` must be 0: old values are not copied."""
         self.header_capacity = capacity
         self.header_key_position = np.empty(capacity, np.int64)
         self.header_key_length = np.empty(capacity, np.int32)
@@ -436,10 +340,7 @@ class RecordColumns:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Reset the decoding position. Call this method before another array of batch headers is decoded.
-
-        If `collects` is False, `reset` also removes all decoded rows.
-        """
+        """Reset the decoding position before another array of headers. Rows are removed if `collects` is False."""
         if not self.collects:
             self.clear()
         self.cursor[:] = 0
@@ -492,10 +393,7 @@ class CopiedColumns(RecordColumns):
                 validity[:] = 255
 
     def grow_data(self) -> None:
-        """Replace the arrays for the bytes of keys and values with arrays of double size.
-
-        The new arrays do not contain the old values, so call this method only if `rows` is 0.
-        """
+        """Double the arrays for the bytes of keys and values. `rows` must be 0: old values are not copied."""
         for name, room in self.rooms.items():
             self.rooms[name] = min(2 * room, 2**31 - 1)
             self._make(f"{name}_data", self.rooms[name], np.uint8)

@@ -14,11 +14,8 @@ _START = struct.Struct("<IB")
 
 
 def is_single_frame(data: memoryview) -> bool:
-    """Check the structure of zstd data. Return True if the data is a single frame, and not a skippable frame.
-
-    Raise StructureError if the data does not consist of complete frames. The decompressor does not
-    detect incomplete frames.
-    """
+    """Return True if zstd data is a single frame, and not a skippable one. StructureError: a frame is incomplete."""
+    # The decompressor does not detect incomplete frames.
     p, n, frames = 0, len(data), 0
     while n - p >= SMALLEST:
         magic, descriptor = _START.unpack_from(data, p)
@@ -44,10 +41,8 @@ def is_single_frame(data: memoryview) -> bool:
 
 
 def header_size(descriptor: int) -> int:
-    """Return the size of a zstd frame header in bytes. `descriptor` is the fifth byte of the header.
-
-    The header consists of the magic, descriptor, window size, dictionary id and content size.
-    """
+    """Return the size of a zstd frame header, from its fifth byte."""
+    # The header consists of the magic, descriptor, window size, dictionary id and content size.
     size = 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
     # A frame with a single segment has no window byte, and its content size has at least one byte.
     if descriptor & 0x20:
