@@ -28,7 +28,6 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
 
 
 def optional_integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int | None:
-    """Check `value` as `integer` does, and return it as an int. If `value` is None, return None."""
     return None if value is None else integer(name, value, low, kind)
 
 

@@ -286,7 +286,6 @@ def record_batches(
 
 
 def _first_rows(chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow record batches with the first `limit` records."""
     if not limit:
         return
     try:
@@ -322,7 +321,6 @@ COMMITTED = pa.schema(
 
 
 def committed_offsets(offsets: Sequence[CommittedOffset]) -> pa.Table:
-    """Return committed offsets as a pyarrow Table."""
     columns = zip(*offsets, strict=True) if offsets else [()] * len(COMMITTED)
     return pa.table([pa.array(column, f.type) for column, f in zip(columns, COMMITTED, strict=True)], schema=COMMITTED)
 

@@ -51,7 +51,6 @@ class BufferPool:
         return sum(map(len, list(self._unused.values())))
 
     def take(self, size: int) -> ByteArray:
-        """Return an uninitialized array of at least `size` bytes."""
         self._last_use = time.monotonic()
         if not self._watched:
             self._watched = True

@@ -14,7 +14,6 @@ the number of omitted rows.
 
 
 def html_table(caption: str, header: Sequence[str], rows: Sequence[Iterable[object]]) -> str:
-    """Return an HTML table with a caption and at most MOST_ROWS rows."""
     # All text is escaped: the names of files and topics can contain HTML tags or control
     # characters.
     head = _row("th", header)

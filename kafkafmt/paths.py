@@ -194,7 +194,6 @@ class UrlPath(_Base):
         return self.parent / name
 
     def with_suffix(self, suffix: str) -> UrlPath:
-        """Return the URL with another extension."""
         return self._with(os.path.splitext(self.key)[0] + suffix)
 
     def __truediv__(self, name: str | os.PathLike[str]) -> UrlPath:

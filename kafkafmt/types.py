@@ -25,7 +25,6 @@ else:
 
 
 def view_of(buffer: Buffer) -> memoryview:
-    """Return a memoryview of a buffer."""
     return memoryview(buffer)  # type: ignore[arg-type]  # for NumPy's stubs an array is a buffer from 3.12 on
 
 
@@ -124,8 +123,6 @@ MarkerT = TypeVar("MarkerT", bound=tuple[int, int, int])
 
 
 class BatchSummary(NamedTuple):
-    """Summary of an array of batch headers."""
-
     wrappers: bool  # a header belongs to a wrapper message and lacks the number of records
     records: int  # in all batches except wrapper messages, including control records
     attributes: int  # bitwise OR of the attributes of all batches

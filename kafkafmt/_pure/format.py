@@ -47,7 +47,6 @@ class Formatter:
         return value.decode(errors="backslashreplace")
 
     def value(self, value: bytes | None) -> bytes:
-        """Format a key, a value or a header value."""
         style = self._style
         if style == "raw":
             return value or b"" if self._encoding == "utf8" else self._text(value or b"").encode()
@@ -80,7 +79,6 @@ class Formatter:
         return (csv_field(text) if style in CSV_STYLES else text).encode()
 
     def field(self, name: str, r: Record) -> bytes:
-        """Format one field of a record."""
         key: Any = r.key
         value: Any = r.value
         absent = r.timestamp_type == TIMESTAMP_TYPE_NONE

@@ -127,7 +127,6 @@ class MessageSet:
         return Message(INT64.unpack_from(view, p)[0], timestamp, timestamp_type, spans[0], spans[1], stop)
 
     def check(self, view: memoryview) -> tuple[int, int]:
-        """Check all messages."""
         # Return their number, and the number to add to each stored offset to get the absolute one.
         count = last = 0
         for message in self.messages(view, self.start):

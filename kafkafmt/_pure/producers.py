@@ -49,7 +49,6 @@ class ProducerTable:
         heapify(self._oldest)
 
     def _put(self, state: State) -> None:
-        """Replace the state of a producer."""
         producer_id, first = state[0], state[_FIRST_OFFSET]
         if self._saved is not None:
             self._saved.setdefault(producer_id, self._states.get(producer_id))

@@ -93,7 +93,6 @@ def _blocks(data: bytes) -> Iterator[bytes]:
 
 
 def _decompress_block(block: bytes, limit: int) -> bytes:
-    """Decompress a snappy block. Raise SnappyFault if the block is not valid."""
     last = next((i for i, byte in enumerate(block[:MAX_VARINT_BYTES]) if byte < 0x80), None)
     if last is None:
         raise SnappyFault(FAULT_SNAPPY_LENGTH)

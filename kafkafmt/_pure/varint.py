@@ -32,7 +32,6 @@ def view_of(buffer: Buffer) -> memoryview:
 
 
 def natural(n: int) -> int:
-    """Return `n`. Raise ValueError if it is negative."""
     if index(n) < 0:
         raise ValueError(f"a count or position is {n}; it must be between 0 and 2**63 - 1")
     return n

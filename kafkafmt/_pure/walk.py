@@ -67,7 +67,6 @@ def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
 
 
 def read_record(data: Any, start: int, end: int, batch: Any, max_headers: int) -> Row:
-    """Read the record at position `start` in a payload that ends at `end`."""
     base_offset = batch.base_offset
     code = FAULT_LENGTH
     try:

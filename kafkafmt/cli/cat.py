@@ -63,11 +63,9 @@ class OutputFormat(ParamType[LineFormat]):
     name = "FORMAT"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names of the formats."""
         return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LineFormat:
-        """Convert the value of --format to a `LineFormat`."""
         if isinstance(value, LineFormat):
             return value
         try:

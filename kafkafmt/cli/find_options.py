@@ -40,7 +40,6 @@ class BytesText(ParamType[bytes]):
     name = "TEXT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Convert the value of an option to bytes."""
         if isinstance(value, bytes):
             return value
         try:
@@ -55,7 +54,6 @@ class Regex(ParamType[BytePattern]):
     name = "REGEX"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> BytePattern:
-        """Convert the value of an option to a regular expression for bytes."""
         if isinstance(value, BytePattern):
             return value
         try:

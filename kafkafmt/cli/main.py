@@ -66,7 +66,6 @@ class Commands(click.Group):
     """Click group of all subcommands. --help lists them in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the subcommands."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -75,7 +74,6 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        """Import and return the subcommand called `name`."""
         if name not in COMMANDS:
             near = get_close_matches(name, COMMANDS, 1)
             ctx.fail(f"there is no command {shown(name)}" + "".join(f"; did you mean {n}?" for n in near))

@@ -28,7 +28,6 @@ class OffsetOrTime(ParamType[Moment]):
     name = "OFFSET|@TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
-        """Convert the value of --at to an offset or a time."""
         if isinstance(value, tuple):
             return value
         try:
@@ -46,7 +45,6 @@ class WithDiff(click.Command):
 
     @property
     def subcommands(self) -> dict[str, click.Command]:
-        """The subcommands by name."""
         return {"diff": diff}
 
     def make_context(

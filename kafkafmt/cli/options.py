@@ -58,7 +58,6 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Convert the value of an option to an int."""
         if isinstance(value, str):
             if not re.fullmatch(r"-?[0-9]+", value):
                 self.fail(f"{shown(value)} is not a whole number", param, ctx)
@@ -137,7 +136,6 @@ class Codec(ParamType[tuple[str, int | None]]):
     name = "NAME[:LEVEL]"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names of the codecs."""
         return [CompletionItem(name) for name in CODEC_NAMES if name.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
@@ -206,7 +204,6 @@ class LocalPath(ParamType[str]):
         return [CompletionItem(incomplete, type="file")]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Convert a path or a `file:` URL to a local path."""
         if not value:
             self.fail("the path is empty", param, ctx)
         try:

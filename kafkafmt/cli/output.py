@@ -50,8 +50,6 @@ def keep_exit_code(exit_code: int) -> Iterator[None]:
 
 
 class Report(Protocol):
-    """A report that a command prints."""
-
     @property
     def exit_code(self) -> int:
         """Exit code of the command."""

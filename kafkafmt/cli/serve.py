@@ -86,7 +86,6 @@ class Bound(ParamType[OffsetBound]):
     name = "OFFSET|@TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetBound:
-        """Convert the value of --at to an offset or a time."""
         if isinstance(value, OffsetBound):
             return value
         try:

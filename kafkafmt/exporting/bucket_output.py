@@ -115,8 +115,6 @@ class _RunUpload(Upload):
 
 
 class BucketOutput(Output):
-    """Context manager for the output of one export in a bucket."""
-
     def __init__(self, output: UrlPath, overwrite: bool = False) -> None:
         self.target: UrlPath = output
         self.overwrite: bool = overwrite

@@ -32,8 +32,6 @@ COMPARED_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """A plan that a task has made."""
-
     plan: SegmentPlan
     damage_crc: int | None
     """CRC-32C of the first damaged byte range. None if there is none, or if it cannot be read."""

@@ -18,7 +18,6 @@ class JobProgress:
         self.slow: set[str] = set(slow)  # warnings about executors that use the slow pure-Python core
 
     def add(self, other: JobProgress) -> None:
-        """Add the progress that `other` contains."""
         self.bytes += other.bytes
         self.found += other.found
         self.slow |= other.slow

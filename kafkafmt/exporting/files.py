@@ -89,7 +89,6 @@ class FileSet:
                 self._hold(rows, partition, period)
 
     def close(self) -> None:
-        """Close all open files."""
         for file in list(self._open.values()):
             self._close(file)
 

@@ -52,8 +52,6 @@ processed bytes, and the total number of bytes.
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options of an export; `kafkafmt.export` describes them."""
-
     # URLs can contain secrets.
     paths: tuple[str | PathLike[str], ...] = field(repr=False)
     output: str | PathLike[str] = field(repr=False)
@@ -126,7 +124,6 @@ class ExportOptions:
 
     @property
     def offsets(self) -> OffsetRange:
-        """Return the range of offsets to export."""
         return OffsetRange(self.selection.start, self.selection.end)
 
     @property
@@ -136,7 +133,6 @@ class ExportOptions:
 
     @property
     def below_log_start(self) -> bool:
-        """Return whether records below the log start offset are exported."""
         return self.selection.below_log_start
 
     def to_dict(self) -> dict[str, Any]:

@@ -49,8 +49,6 @@ class AttemptFiles(ABC):
 
 
 class Output(ABC):
-    """Context manager for the output of one export."""
-
     # If the context ends before `publish` has completed the output, all files of the export are
     # removed.
 

@@ -55,7 +55,6 @@ class FileFormat:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns in the files."""
         if self.chosen is None:
             return JOINED_COLUMNS if self.joined else COLUMNS
         in_names = DIRECTORY_COLUMNS[:1] if self.joined else DIRECTORY_COLUMNS

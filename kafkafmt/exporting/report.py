@@ -281,7 +281,6 @@ class ExportReport:
         return result
 
     def _repr_html_(self) -> str:
-        """Return the report as an HTML table for notebooks."""
         every = [
             ("in all", self.written.records, self.read.bytes, self.written.bytes, self.quarantined.spans),
             *(

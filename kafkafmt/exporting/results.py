@@ -37,7 +37,6 @@ from .work import Work
 
 
 def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExport:
-    """Return the result of an export for one partition."""
     directory, splits, manifests, damaged = work.log.directory, work.splits, work.manifests, work.damaged
     extents = [e for s in splits for p in s.pieces for e in p.extents]
     written = sum(m.rows for m in manifests)
@@ -151,7 +150,6 @@ def make_report(
 
 
 def left_out(found: Discovery, chosen: Iterable[PartitionDir]) -> list[LeftOutPartition]:
-    """Return the partitions that were found but not exported, and the reasons."""
     taken = {id(p) for p in chosen}
     rows = []
     for p in found.partitions:

@@ -73,7 +73,6 @@ class EarlierRuns:
 
 
 def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
-    """Read the reports of the earlier runs."""
     # ResumeError: a report is missing, unreadable or has other `SAME_OPTIONS`.
     layout = OutputLayout(output)
     if not Path(layout.success).is_file():

@@ -94,8 +94,6 @@ class LockLostError(OSError):
 
 
 class RunLock:
-    """Lock of an export run on its output in a bucket."""
-
     def __init__(self, store: Store, output: UrlPath) -> None:
         self.path: UrlPath = output / LOCK
         self.state: RunState = RunState.of_this_process()

@@ -65,7 +65,6 @@ class SparkEngine:
 
     @property
     def master(self) -> str | None:
-        """Master URL of the Spark session."""
         return self._context.master
 
     def run(
@@ -127,7 +126,6 @@ class SparkEngine:
 
 
 def in_thread(function: Callable[[], T]) -> T:
-    """Call `function` in a separate thread, and return its result."""
     # Python raises KeyboardInterrupt only in the main thread. Therefore, Ctrl-C cannot interrupt a
     # call to Java that `function` makes.
     results: list[T] = []

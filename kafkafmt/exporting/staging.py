@@ -267,7 +267,6 @@ def _remove(path: Path) -> None:
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Rename `source` to `target`. If `target` exists, raise OutputExistsError."""
     try:
         if not _renameat2(source, target, RENAME_NOREPLACE):
             os.rename(source, target)

@@ -72,7 +72,6 @@ class UnknownTypeError(UnsupportedError):
 
 @cache
 def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
-    """Return the message classes that a schema file defines, by message name."""
     text = files(__package__).joinpath("schemas", f"{file}.txt").read_text(encoding="utf-8")
     parsed = parse_messages(text)
     return {h.name: (h, make_class(struct, h.versions, h.flexible, SchemaMessage, __package__)) for h, struct in parsed}

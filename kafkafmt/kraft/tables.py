@@ -180,7 +180,6 @@ TABLES = {
 
 
 def cells(view: str, rows: Iterable[Row]) -> list[tuple[str, ...]]:
-    """Return the cells of each row of a table, as text."""
     columns = TABLES[view].columns.values()
     return [tuple(cell(row) for cell in columns) for row in rows]
 

@@ -71,15 +71,12 @@ class _PartitionWriter:
 
 
 class _TopicRows:
-    """Assigns the rows of a topic to partitions."""
-
     def __init__(self, partitions: int, batch_bytes: int) -> None:
         self.by_key = Partitioner(partitions)
         self._batch_bytes = batch_bytes
         self._keyless_bytes = 0
 
     def numbers(self, columns: Columns) -> IntArray:
-        """Return the partition number of each row."""
         if columns.keys is None:
             return self._keyless(columns, np.arange(columns.rows))
         numbers = self.by_key.column(columns.keys).astype(np.int64)

@@ -57,8 +57,6 @@ NONE = Versions(0, -1)
 
 @dataclass
 class Field:
-    """A field of a message or structure."""
-
     kafka_name: str  # Kafka's name of the field
     name: str  # Python name of the field
     type: str  # one of `TYPES`, or the name of a structure; of the elements, for an array
@@ -80,16 +78,12 @@ class Field:
 
 @dataclass
 class Struct:
-    """The schema of a message, or of a structure inside a message."""
-
     name: str
     fields: list[Field] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Heading:
-    """The first line of a message schema."""
-
     number: int | None  # API key or record type
     name: str
     versions: Versions
@@ -110,7 +104,6 @@ class Heading:
 
 
 def snake_case(name: str) -> str:
-    """Convert a name from camel case to snake case."""
     return WORD_START.sub("_", name).lower()
 
 

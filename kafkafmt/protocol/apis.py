@@ -25,8 +25,6 @@ SHARE_FETCH = 78
 
 @dataclass(frozen=True)
 class Api:
-    """One API of the wire protocol."""
-
     key: int  # Kafka's number for the API; -1 for a header
     name: str  # Kafka's name, such as "ApiVersions"
     versions: Versions
@@ -56,7 +54,6 @@ def key_of(given: int | str) -> int:
 
 @cache
 def _load(file: str) -> Api:
-    """Parse a file in `schemas/`."""
     title, *lines = files(__package__).joinpath("schemas", file).read_text(encoding="utf-8").splitlines()
     heading = Heading.parse(title)
     parts: dict[str, list[str]] = {"request": [], "response": []}

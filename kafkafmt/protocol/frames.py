@@ -64,7 +64,6 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 
 
 def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[RequestHeader, int]:
-    """Read the header of a request frame. Return the header and the position after it."""
     # As in Kafka, the header of a version that is too new has the layout of the newest supported
     # version. The header of an unknown API is read without tagged fields, because its version is
     # unknown.
@@ -83,7 +82,6 @@ def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[
 def read_request_body(
     frame: Buffer, header: RequestHeader, position: int, max_objects: int | None = None
 ) -> tuple[Message | UnknownBody, bytes]:
-    """Read the body of a request, which starts at `position`. Return the body and the bytes after the body."""
     return _read_body(frame, position, REQUEST, header.api_key, header.api_version, max_objects)
 
 
@@ -117,7 +115,6 @@ def read_request(frame: Buffer, *, max_objects: int | None = None) -> Request[Me
 
 
 def correlation_id_of(frame: Buffer) -> int:
-    """Return the correlation id of a response frame."""
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + CORRELATION_ID_BYTES:
         found = len(view) - SIZE_BYTES
@@ -129,7 +126,6 @@ def correlation_id_of(frame: Buffer) -> int:
 
 
 def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple[ResponseHeader, int]:
-    """Read the header of a response frame. Return the header and the position after it."""
     version = header_version(RESPONSE, api_key, api_version)
     read: tuple[ResponseHeader, int] = layout_of(header_class(RESPONSE), version).read(
         _view_of_frame(frame), SIZE_BYTES

@@ -136,7 +136,6 @@ def class_of_key(key: int, kind: Kind) -> type[Message]:
 
 @cache
 def header_class(kind: Kind) -> type[Message]:
-    """Return the class `RequestHeader` or `ResponseHeader`."""
     return _make(apis.header(kind), kind, f"{kind.title()}Header")
 
 

@@ -30,7 +30,6 @@ class _FrameContent:
     trailing: bytes
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field of the body."""
         # For type checkers, `request.acks` has the type Any. `request.body.acks` has the precise
         # type.
         if name.startswith("__") or name in ("header", "body"):
@@ -121,7 +120,6 @@ class Response(_FrameContent, Generic[Body]):
 
 
 def key_of_body(body: Message | UnknownBody) -> int:
-    """Return the API key of a body."""
     return body.API.key if isinstance(body, Message) else body.api_key
 
 

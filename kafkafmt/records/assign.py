@@ -59,7 +59,6 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
 
 
 def next_offset_of(value: Any) -> int:
-    """Return `next_offset` as an int. Raise an error if it is not between 0 and 2**63 - 1."""
     next_offset = integer("next_offset", value, 0)
     if next_offset > MAX_OFFSET:
         raise OffsetOverflowError(next_offset)
@@ -204,6 +203,5 @@ def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int)
 
 
 def codecs_of(table: BatchTable) -> np.ndarray:
-    """Return the codec id of each batch in a table."""
     codecs: np.ndarray = table["attributes"] & CODEC_MASK
     return codecs

@@ -49,7 +49,6 @@ class BatchErrors:
         return ErrorColumns(position, fault, detail, self._texts)
 
     def add(self, position: int, error: KafkaFormatError) -> None:
-        """Add the error of the batch at `position` in the buffer."""
         self.add_all(np.array([position], np.int64), [error])
 
     def add_all(self, positions: IntArray, errors: Iterable[KafkaFormatError]) -> None:

@@ -77,7 +77,6 @@ class DamageScanner:
         return int(self._found[at])
 
     def is_valid(self, position: int) -> bool:
-        """Return whether a valid batch starts at `position`."""
         if self._budget <= 0:
             return self.find(position) == position
         probe = np.empty(1, BATCH_DTYPE)

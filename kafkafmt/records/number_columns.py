@@ -42,7 +42,6 @@ def timestamp_column(column: Any, count: int) -> IntArray:
 
 
 def offset_column(column: Any) -> IntArray:
-    """Return offsets as int64. Raise ValueError if an offset is null."""
     return _column(column, "offset", _null_is_wrong, times=False)
 
 

@@ -87,7 +87,5 @@ class AppendRecord(Protocol):
 
 
 class ExtendRecords(Protocol):
-    """Type of `BatchBuilder.extend`."""
-
     def __call__(self, records: Sequence[RecordLike], start: int = 0) -> int:
         """Append records, beginning at index `start`. Return the index of the first record that does not fit."""

@@ -62,7 +62,6 @@ class _RecordChecker:
 
     @property
     def buffer_size(self) -> int:
-        """Size of the decompression buffer in bytes."""
         return len(self._arena.view)
 
     def check(

@@ -13,8 +13,6 @@ from ..log.reading.transactions import Transactions
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction."""
-
     last: int
     first: int
     producer_id: int
@@ -74,7 +72,6 @@ class AbortedTransactions:
                 lowest[i] = lowest[known]
 
     def overlapping(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the transactions that have records in [start, end)."""
         return [transaction for transaction in self._candidates(start, end) if transaction.first < end]
 
     def _candidates(self, start: int, end: int) -> list[AbortedTransaction]:

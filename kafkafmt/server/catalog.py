@@ -60,15 +60,12 @@ class Cluster:
 
 
 class Topic:
-    """A topic and its partitions."""
-
     def __init__(self, name: str) -> None:
         self.name = name
         self.partitions: dict[int, ServedPartition] = {}
 
     @property
     def internal(self) -> bool:
-        """Whether the topic is one of Kafka's internal topics."""
         return self.name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
     @cached_property

@@ -189,14 +189,12 @@ class BatchLists:
         self._replace(first, max(first, after), [added])
 
     def remove(self, removed: CheckedBatches) -> None:
-        """Remove a `CheckedBatches` object, if the list contains it."""
         starts, items = self._sorted
         at = bisect_left(starts, removed.start)
         if at < len(items) and items[at] is removed:
             self._replace(at, at + 1, [])
 
     def clear(self) -> None:
-        """Remove all batches."""
         self._sorted = [], []
 
     def _replace(self, first: int, after: int, added: list[CheckedBatches]) -> None:
@@ -241,7 +239,6 @@ class BatchCache:
                 self._newest = batches
 
     def drop(self, lists: BatchLists) -> None:
-        """Remove all batches of a partition."""
         with self._lock:
             for item in lists:
                 if self._entries.pop(id(item), None) is not None:

@@ -21,7 +21,6 @@ BROKERS_ENDPOINT = 1
 
 
 def missing_topic_error(name: str) -> ErrorCode:
-    """Return the error code for a topic that does not exist."""
     # A client requests an unknown topic again and again, but stops if the name cannot belong to any
     # topic.
     valid = is_topic_name(name)
@@ -48,7 +47,6 @@ class ClusterApis:
         self._answered = answered
 
     async def api_versions(self, _: Any, context: RequestContext) -> Any:
-        """Return the supported APIs and their versions."""
         # If the request has an unsupported version, the connection encodes the response in version
         # 0 (KIP-511).
         make = protocol.ApiVersionsResponse.ApiVersion

@@ -66,8 +66,6 @@ CLOSING = (ConnectionError, ClosedError)
 
 @dataclass
 class Shared:
-    """The objects that all connections of a server share."""
-
     catalog: Catalog
     handlers: HandlerSet
     fetch: FetchApi
@@ -109,22 +107,18 @@ class ClientConnection(Receiver):
 
     @property
     def _must_authenticate(self) -> bool:
-        """Whether the server has users, and the client has not authenticated yet."""
         return self._shared.open_apis is not None and self.principal is None
 
     @property
     def peer(self) -> tuple[str, int]:
-        """Host and port of the client."""
         return self._peer
 
     @property
     def listener_secure(self) -> bool:
-        """Whether the connection is encrypted."""
         return self._shared.credentials.tls is not None
 
     @property
     def gone(self) -> bool:
-        """Whether the client has closed the connection."""
         return self.at_eof or self.transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -260,7 +254,6 @@ class ClientConnection(Receiver):
             self._loop.call_soon(self.received)
 
     def _start(self, answering: Answering) -> None:
-        """Start a task that answers a request."""
         self.clear_deadline()
         self._task = self._loop.create_task(self._run(answering))
 

@@ -50,8 +50,6 @@ UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class FetchApi:
-    """Answers Fetch requests."""
-
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._limits = catalog.settings.limits
@@ -62,11 +60,9 @@ class FetchApi:
         """Number of partitions in the requests of these clients, except for small requests."""
 
     def handlers(self) -> Handlers:
-        """Return the handler of Fetch."""
         return {FETCH: (0, NEWEST_VERSION, self.fetch)}
 
     async def fetch(self, request: Any, context: RequestContext) -> FetchAnswers:
-        """Return the response to a Fetch request."""
         version = context.api_version
         started = self.start(wanted_fetch(request, version >= TOPIC_ID_VERSION), version)
         del request
@@ -128,7 +124,6 @@ class FetchApi:
     def collect(
         self, session: FetchSession, request: WantedFetch, version: int, known_only: bool
     ) -> list[Answer] | None:
-        """Return the answer for each partition of a fetch session."""
         # If `known_only`, return None instead of reading a file.
         answers: list[Answer] = []
         left = max(min(request.max_bytes, self._limits.max_fetch_bytes), 0)

@@ -40,8 +40,6 @@ class PartitionRequest(NamedTuple):
 
 @dataclass(slots=True)
 class WantedFetch:
-    """What a client requests."""
-
     max_wait_ms: int
     min_bytes: int
     max_bytes: int

@@ -88,12 +88,10 @@ class GrowingPartition:
 
     @property
     def topic(self) -> str:
-        """Name of the topic."""
         return self.directory.topic
 
     @property
     def number(self) -> int:
-        """Number of the partition."""
         return self.directory.partition
 
     @property
@@ -158,7 +156,6 @@ class GrowingPartition:
                 self.changes += 1
 
     def close(self) -> None:
-        """Close all files of the partition."""
         with self._lock:
             self._resources.readers.drop(self)
             self._resources.batches.drop(self._lists)

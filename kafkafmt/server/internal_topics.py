@@ -111,7 +111,6 @@ def _records(log: PartitionLog, settings: ServerSettings) -> Iterator[tuple[byte
 
 
 def _internal_logs(settings: ServerSettings, topic: str) -> list[PartitionLog]:
-    """Return the partitions of an internal topic."""
     # Only the directories of `topic` are listed, because a log directory can contain thousands of
     # others.
     name = re.compile(re.escape(topic) + r"-\d+")

@@ -49,7 +49,6 @@ class OffsetApis:
         }
 
     async def list_offsets(self, request: Any, context: RequestContext) -> Any:
-        """Return the offset for each requested partition and timestamp."""
         return await self._catalog.run(self._list_offsets, request, context.api_version)
 
     def _list_offsets(self, request: Any, version: int) -> Any:

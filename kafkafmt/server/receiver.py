@@ -46,7 +46,6 @@ class Receiver(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def expired(self) -> None:
-        """React to the deadline."""
         raise NotImplementedError
 
     def get_buffer(self, _: int) -> memoryview:
@@ -129,7 +128,6 @@ class Receiver(asyncio.BufferedProtocol):
             self._set_timer(deadline)
 
     def clear_deadline(self) -> None:
-        """Remove the deadline."""
         self._deadline = None
 
     def stop_timer(self) -> None:

@@ -72,7 +72,6 @@ class Readers:
             reader.parts.close()
 
     def close(self) -> None:
-        """Close all readers."""
         with self._lock:
             readers, self._readers = list(self._readers.values()), OrderedDict()
         for reader in readers:
@@ -94,6 +93,5 @@ class Resources:
         self.files.close_deleted()
 
     def close(self) -> None:
-        """Close all readers and files."""
         self.readers.close()
         self.files.close()

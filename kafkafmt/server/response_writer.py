@@ -40,8 +40,6 @@ class SegmentError(ClosedError):
 
 
 class ResponseWriter:
-    """Writes the responses of one connection."""
-
     # Without TLS, responses are written directly to the socket, and nothing else may write to the
     # transport. asyncio's own ``loop.sendfile`` is not used: after each call, it waits until the
     # client has read most of the data, even if the kernel has accepted all data. This doubles the

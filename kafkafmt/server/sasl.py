@@ -44,8 +44,6 @@ class LoginError(Exception):
 
 @dataclass
 class Exchange:
-    """State of one SASL exchange."""
-
     mechanism: str
     user: str = ""
     """User name that the client sent. It is not verified until the exchange is finished."""

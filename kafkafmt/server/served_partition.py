@@ -41,8 +41,6 @@ MOST_CLIENTS = 8
 
 
 class Fetched(NamedTuple):
-    """Batches to send."""
-
     spans: list[Span]
     size: int
     next_offset: int  # the offset from which to continue

@@ -32,7 +32,6 @@ class FetchedPartition:
 
     @property
     def key(self) -> Key:
-        """Topic and number of the partition."""
         return self.topic, self.request.partition
 
 
@@ -146,7 +145,6 @@ class FetchSessions:
         return session
 
     def _drop(self, session_id: int) -> None:
-        """Remove a session, if it exists."""
         ended = self._sessions.pop(session_id, None)
         if ended is not None:
             self._partitions -= len(ended)

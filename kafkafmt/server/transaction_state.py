@@ -13,8 +13,6 @@ from .aborted_transactions import AbortedTransactions
 
 
 class Aborted(NamedTuple):
-    """The aborted transactions in a range of offsets."""
-
     # `listed` has the producer id and first offset of those with a marker, ordered by offset: a
     # client omits their records. `unmarked` has the producer id, first and last offset of those
     # whose marker is damaged or missing. A client would not find their end, so the server omits
@@ -63,7 +61,6 @@ class TransactionState:
         )
 
     def aborted(self, start: int, end: int) -> Aborted:
-        """Return the aborted transactions that have records in [start, end)."""
         firsts: dict[tuple[int, int], int] = {}
         unmarked: set[tuple[int, int, int]] = set()
         for outcomes in self._outcomes(start, end):

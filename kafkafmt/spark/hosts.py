@@ -8,7 +8,6 @@ from ..log import UnavailableSegmentError
 
 
 def host_name() -> str:
-    """Return the name of the host on which this process runs."""
     return socket.gethostname()
 
 

@@ -37,7 +37,6 @@ class RecordDataDecoder:
         self.table: BatchTable = np.zeros(256, BATCH_DTYPE)
 
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
-        """Yield the records of the complete batches in `blob`."""
         # If a batch is damaged, or if the last one is incomplete and this is an error, `fault` gets
         # the error. Decoding continues after the damage, unless `fault` raises.
         scanner, position = DamageScanner(blob), 0

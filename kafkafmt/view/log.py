@@ -461,5 +461,4 @@ class Log(OpenedLog):
 
 
 def _patterns(topics: str | Iterable[str] | None) -> list[str]:
-    """Return the glob patterns in the argument `topics` as a list."""
     return [] if topics is None else [topics] if isinstance(topics, str) else list(topics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 import kafkafmt
+import kafkafmt.protocol
+import kafkafmt.spark
 
 FUNCTIONS = {name: value for name in kafkafmt.__all__ if inspect.isfunction(value := getattr(kafkafmt, name))}
 CLASSES = {name: value for name in kafkafmt.__all__ if inspect.isclass(value := getattr(kafkafmt, name))}
@@ -62,3 +65,25 @@ def test_reports_have_a_dict_and_a_table() -> None:
     assert len(reports) >= 10
     assert [name for name in reports if not hasattr(CLASSES[name], "_repr_html_")] == []
     assert [name for name in reports if not hasattr(CLASSES[name], "to_dict")] == []
+
+
+def documented(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the value of a function; or of a class, its public methods and its properties."""
+    yield value.__qualname__, value
+    if inspect.isclass(value) and not issubclass(value, enum.Enum):
+        classes = [c for c in value.__mro__ if c.__module__.startswith("kafkafmt")]
+        for name, member in (item for c in classes for item in vars(c).items()):
+            if isinstance(member, staticmethod | classmethod):
+                member = member.__func__
+            if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                yield f"{value.__qualname__}.{name}", member
+
+
+@pytest.mark.parametrize("module", [kafkafmt, kafkafmt.protocol, kafkafmt.spark])
+def test_public_names_have_docstrings(module: Any) -> None:
+    if module is kafkafmt.spark:
+        pytest.importorskip("pyspark")
+    values = [value for name in module.__all__ if callable(value := getattr(module, name))]
+    found = [(name, member) for value in values for name, member in documented(value)]
+    assert len(found) > 5
+    assert [name for name, member in found if not member.__doc__] == []

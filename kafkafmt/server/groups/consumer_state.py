@@ -131,7 +131,6 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerState:
-        """The state of the group."""
         if self._dead:
             return ConsumerState.DEAD
         if not self.members:

@@ -16,8 +16,6 @@ AnyGroup = ClassicGroup | ConsumerGroup
 
 
 class Coordinator:
-    """Manages all groups of the server."""
-
     # A group without members is converted to the other type when a member with the other protocol
     # joins.
 

@@ -41,7 +41,6 @@ class GroupLoader:
         return self._loading
 
     def close(self) -> None:
-        """Stop loading the groups."""
         if self._loading is not None:
             self._loading.cancel()
 

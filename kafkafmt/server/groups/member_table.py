@@ -44,7 +44,6 @@ class MemberTable:
             self._static[member.instance_id] = member.member_id
 
     def remove(self, member: Member) -> None:
-        """Remove a member."""
         del self._members[member.member_id]
         if member.instance_id is not None:
             del self._static[member.instance_id]
@@ -72,7 +71,6 @@ class MemberTable:
         return max((member.rebalance_timeout for member in self), default=0.0)
 
     def common_protocols(self) -> set[str]:
-        """Return the names of the protocols that all members support."""
         names = [{name for name, _ in member.protocols} for member in self]
         return set.intersection(*names) if names else set()
 

@@ -67,8 +67,6 @@ MEMBER_BYTES = 1024
 
 @dataclass
 class Member:
-    """A member of a classic group."""
-
     member_id: str
     instance_id: str | None
     client_id: str

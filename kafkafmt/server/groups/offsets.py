@@ -19,8 +19,6 @@ CLASSIC, CONSUMER = "classic", "consumer"
 
 
 class Commit(NamedTuple):
-    """An offset that a group has committed for a partition."""
-
     offset: int  # of the next record that the group will read
     leader_epoch: int = -1  # of the last record that the group has read, or -1
     metadata: str = ""  # text that the client added
@@ -78,7 +76,6 @@ class CommittedOffsets:
         return self._groups.keys() | self.facts.keys()
 
     def of_group(self, group_id: str) -> Mapping[PartitionKey, Commit]:
-        """Return the committed offsets of a group, by topic and partition."""
         return self._groups.get(group_id, {})
 
     def commit(self, group_id: str, facts: GroupFacts, commits: Mapping[PartitionKey, Commit]) -> None:
@@ -99,7 +96,6 @@ class CommittedOffsets:
             self._store([Entry(group_id)])
 
     def close(self) -> None:
-        """Close the groups file."""
         if self._file is not None:
             self._file.close()
 

@@ -208,7 +208,6 @@ class RebalancingGroup:
             self.leader = self.members.first()
 
     def _remove_member(self, member: Member) -> None:
-        """Remove a member, and start a rebalance of the remaining members."""
         self._forget(member)
         self._prepare_rebalance()
         self._complete_join_if_all_joined()

@@ -26,7 +26,6 @@ class ClassicGroup(RebalancingGroup):
     # Requests of members
 
     def join(self, request: JoinRequest, respond: RespondToJoin) -> None:
-        """Process a JoinGroup request."""
         # If the group rebalances, `respond` is called after the other members have joined.
         error = self._join_error(request)
         if error:

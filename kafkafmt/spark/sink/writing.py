@@ -154,7 +154,6 @@ class Stage:
         return self._staged
 
     def close(self) -> None:
-        """Close all files."""
         for file in self._files.values():
             file.close()
         self._files = {}

@@ -97,12 +97,10 @@ class KafkaLogSource(Shipped, DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format, "kafkafmt"."""
         return NAME
 
     @cached_property
     def parsed(self) -> Options:
-        """The parsed options of a read query."""
         return self._read_options(self.options, for_table=self.table is not None)
 
     def _read_options(self, given: Mapping[str, str], for_table: bool) -> Options:
@@ -121,7 +119,6 @@ class KafkaLogSource(Shipped, DataSource):
         return "path" in self.options or "paths" in self.options
 
     def _for_reading(self, schema: StructType) -> Options:
-        """Return the parsed options of a read query."""
         # A query without a path reads an SQL table. Then the result also contains the options that
         # were stored when the table was created.
         if self._names_path:
@@ -151,7 +148,6 @@ class KafkaLogSource(Shipped, DataSource):
         return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a stream reader that reads the columns in `schema`."""
         from .stream import KafkaLogStreamReader
 
         options = self._for_reading(schema)
@@ -188,7 +184,6 @@ class KafkaLogReader(Shipped, DataSourceReader):
         self.names = names
 
     def partitions(self) -> list[InputPartition]:
-        """Return the tasks of the query."""
         return as_partitions(make_plan(self.options, say), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -85,7 +85,6 @@ class Piece:
 
     @property
     def segment(self) -> SegmentFile:
-        """Segment to which this part belongs."""
         return self.directory.segments[0]
 
     @property

@@ -79,11 +79,9 @@ class PackedSplit(NamedTuple):
 
     @classmethod
     def of(cls, split: Split) -> PackedSplit:
-        """Pack a split."""
         return cls(split.bytes, zlib.compress(pickle.dumps(split), FASTEST))
 
     def unpack(self) -> Split:
-        """Return the split."""
         split: Split = pickle.loads(zlib.decompress(self.packed))
         return split
 
@@ -97,7 +95,6 @@ class Task:
 
     @property
     def splits(self) -> list[Split]:
-        """The splits, unpacked."""
         return [packed.unpack() for packed in self.packed]
 
 

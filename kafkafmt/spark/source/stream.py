@@ -266,7 +266,6 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return log.log_start_offset
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
-        """Return the end offset of each partition."""
         # Report a partition that is gone or ends before its offset in `begin`.
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
