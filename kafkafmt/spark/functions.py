@@ -10,14 +10,6 @@ Record data consists of consecutive record batches, as in a Fetch response, a Pr
 
 Prefer `mapInArrow` to `mapPartitions`. It is much faster, because it creates no Python objects for
 records. With `mapPartitions`, Spark processes only about 100,000 records per second.
-
-The argument `on_error` determines how damaged data is handled:
-
-- "fail" raises an error that names the input row.
-- "skip" omits the damaged data and logs a warning in the task.
-- "column" replaces each damaged range of bytes with one row, whose record columns are null. The
-  output has an additional last column, `error`. It contains the reason in these rows, and null in
-  all other rows.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Define the data source `kafkafmt`, which reads log directories as a DataFrame.
 
-The data source has the same options and columns as Spark's Kafka source.
+It has the same options and columns as Spark's Kafka source. The module `stream` implements streams.
 
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
-
-The module `stream` implements the streaming data source.
 
 Spark creates the data source and its reader in Python processes on the driver. The reader divides
 the logs among tasks. Each task decodes its part into Arrow record batches of about 8 MB.
