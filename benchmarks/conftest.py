@@ -23,17 +23,17 @@ LIMIT = 256 << 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--report", metavar="FILE", help="also write the table of ratios to this file, as Markdown")
+    parser.addoption("--save", action="store_true", help="save the results in results.json and RESULTS.md")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if not report.ROWS:
         return
-    terminalreporter.section("our code compared with peers: median ratio, quartiles, target")
+    terminalreporter.section("our code compared with peers: median ratio, quartiles")
     for line in report.table(report.ROWS):
         terminalreporter.write_line(line)
-    if file := config.getoption("--report"):
-        Path(file).write_text(report.markdown(report.ROWS))
+    if config.getoption("--save"):
+        report.save(report.ROWS)
 
 
 def put(benchmark: Any, row: report.Row) -> None:
@@ -44,14 +44,13 @@ def put(benchmark: Any, row: report.Row) -> None:
             f"{row.unit} ours": row.ours,
             f"{row.unit} {row.peer_name}": row.peer,
             "ratio": row.ratio,
-            "target": row.target,
         }
     )
 
 
 @pytest.fixture
 def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., report.Row]:
-    """Return compare(case, ours, name, peer, target=…). It calls `ours` and `peer` in turn.
+    """Return compare(case, ours, name, peer). It calls `ours` and `peer` in turn.
 
     Both functions use one thread, and return the number of records that they read. CPU time is
     measured, because other processes affect it less. Therefore, the test needs a mark with
@@ -63,7 +62,6 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., rep
         ours: Callable[[], int],
         name: str,
         peer: Callable[[], int],
-        target: float | None = None,
         rounds: int = ROUNDS,
     ) -> report.Row:
         records = ours()
@@ -79,7 +77,7 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., rep
         our_times = benchmark.stats.stats.data
         low, ratio, high = report.quartiles([b / a for a, b in zip(our_times, times, strict=True)])
         ns = [report.quartiles(seconds)[1] / records * 1e9 for seconds in (our_times, times)]
-        row = report.Row(benchmark.group, case, ns[0], name, ns[1], "ns/record", ratio, low, high, target)
+        row = report.Row(benchmark.group, case, ns[0], name, ns[1], "ns/record", ratio, low, high)
         put(benchmark, row)
         return row
 
@@ -88,7 +86,7 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., rep
 
 @pytest.fixture
 def compare_self_timed(benchmark: Any) -> Callable[..., report.Row]:
-    """Return compare_self_timed(case, ours, name, figures, target=…), for a peer that measures its own time.
+    """Return compare_self_timed(case, ours, name, figures), for a peer that measures its own time.
 
     `figures` returns the ns per record of each repetition of the peer. It is called after half of
     our rounds.
@@ -99,7 +97,6 @@ def compare_self_timed(benchmark: Any) -> Callable[..., report.Row]:
         ours: Callable[[], int],
         name: str,
         figures: Callable[[], Sequence[float]],
-        target: float | None = None,
         rounds: int = 10,
     ) -> report.Row:
         records = ours()
@@ -124,7 +121,6 @@ def compare_self_timed(benchmark: Any) -> Callable[..., report.Row]:
             peer[1] / our_times[1],
             peer[0] / our_times[2],
             peer[2] / our_times[0],
-            target,
         )
         put(benchmark, row)
         return row

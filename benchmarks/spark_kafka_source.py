@@ -1,6 +1,6 @@
 """Compare the data source and the export with Spark's own Kafka source, in turns in one Spark session.
 
-    python benchmarks/spark_kafka_source.py [--size 256M] [--rounds 5] [--without-kafka]
+    python benchmarks/spark_kafka_source.py [--size 256M] [--rounds 5] [--without-kafka] [--save]
 
 A real broker writes the topic, and Spark's Kafka source reads it from the broker while the data
 source reads the same files. Both have two cores. The topic has one partition, so `minPartitions`
@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(Path(__file__).resolve().parent), *(str(ROOT / "tests" / name) for name in ("broker", "support"))]
 
 import java_tools  # noqa: E402
+import report  # noqa: E402
 import spark_kafka  # noqa: E402
 import topics  # noqa: E402
 from kafka_broker import FAST_JVM, Broker  # noqa: E402
@@ -36,7 +37,10 @@ import kafkafmt  # noqa: E402
 from kafkafmt.spark.session import make_session  # noqa: E402
 
 TOPIC = "none"
-PAIRS = (("Kafka source to noop", "data source to noop"), ("Kafka source to Parquet", "export to Parquet"))
+PAIRS = {
+    "`noop` sink": ("Kafka source to noop", "data source to noop"),
+    "Parquet (zstd)": ("Kafka source to Parquet", "export to Parquet"),
+}
 
 
 def jars() -> str:
@@ -87,6 +91,7 @@ def main() -> None:
     parser.add_argument("--size", type=topics.size_of, default=256 << 20, help="bytes of records, 256M by default")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--without-kafka", action="store_true")
+    parser.add_argument("--save", action="store_true", help="save the ratios in results.json and RESULTS.md")
     given = parser.parse_args()
     path = topics.ensure(TOPIC, size=given.size)[TOPIC]
     records = topics.TOPICS[TOPIC].count(given.size)
@@ -106,10 +111,15 @@ def main() -> None:
         low, high = min(seconds), max(seconds)
         speed = records / 1e6 / statistics.median(seconds)
         print(f"{name}: {speed:.2f} M rows/s, {statistics.median(seconds):.2f} s ({low:.2f} to {high:.2f})")
-    for peer, ours in PAIRS:
+    for case, (peer, ours) in PAIRS.items():
         if peer in times:
-            ratios = [a / b for a, b in zip(times[peer], times[ours], strict=True)]
-            print(f"{peer} / {ours}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+            low, ratio, high = report.quartiles([a / b for a, b in zip(times[peer], times[ours], strict=True)])
+            print(f"{peer} / {ours}: {ratio:.2f} ({low:.2f} to {high:.2f})")
+            speeds = [records / 1e6 / statistics.median(times[name]) for name in (ours, peer)]
+            figures = (speeds[0], "Spark's Kafka source", speeds[1], "M rows/s", ratio, low, high)
+            report.ROWS.append(report.Row("export", case, *figures))
+    if given.save:
+        report.save(report.ROWS)
 
 
 if __name__ == "__main__":

@@ -69,9 +69,7 @@ def counted(size: int) -> int:
 
 
 @pytest.mark.benchmark(group="building batches", timer=time.process_time)
-@pytest.mark.parametrize(
-    ("case", "target"), [("a, one record at a time", 2), ("a, many at a time", 6), ("a, from columns", 11)]
-)
-def test_build(compare: Callable[..., object], case: str, target: float) -> None:
+@pytest.mark.parametrize("case", ["a, one record at a time", "a, many at a time", "a, from columns"])
+def test_build(compare: Callable[..., object], case: str) -> None:
     ours = one_by_one if "one" in case else many_at_once if "many" in case else columns()
-    compare(case, ours, "aiokafka", peer, target)
+    compare(case, ours, "aiokafka", peer)

@@ -13,11 +13,9 @@ import inputs
 import pytest
 import readers
 
-TARGETS = {"gzip": 3.5, "snappy": 2.5, "lz4": 3, "zstd": 3}
-
 
 @pytest.mark.benchmark(group="compressed into columns", timer=time.process_time)
-@pytest.mark.parametrize("codec", TARGETS)
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_codecs(compare: Callable[..., object], codec: str) -> None:
     data = inputs.make("a", codec)
-    compare(f"a, {codec}", readers.reader(data), "aiokafka", readers.aiokafka_fields(data), TARGETS[codec])
+    compare(f"a, {codec}", readers.reader(data), "aiokafka", readers.aiokafka_fields(data))

@@ -5,8 +5,7 @@ measures partitions with 500, 2000 and 8000 segments of 16 KiB, valid or damaged
 measures segments of 16 KiB that have indexes and producer snapshots. Its partitions have either no
 producer ids or five transactional producers. For comparison, it measures a loop that only reads the
 files of the source and creates the files of the copy. The figures show whether the time is
-proportional to the size. The goal is 50 MB/s on one core for each kind of damage. `-s` prints the
-figures as rows of a table.
+proportional to the size. `-s` prints the figures as rows of a table.
 
 If `/dev/shm` exists, salvage writes to it, so the copies are in memory. On ext4, creating a file takes
 up to ten times as long if many files were deleted in the last minutes, because ext4 does not use

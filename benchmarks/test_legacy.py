@@ -30,9 +30,9 @@ def messages(magic: int, codec: str) -> bytes:
 
 
 @pytest.mark.benchmark(group="formats 0 and 1 into columns", timer=time.process_time)
-@pytest.mark.parametrize(("codec", "target"), [("none", 20), ("gzip", 4)])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_legacy(compare: Callable[..., object], magic: int, codec: str, target: float) -> None:
+def test_legacy(compare: Callable[..., object], magic: int, codec: str) -> None:
     data = messages(magic, codec)
     ours = readers.columns(data) if codec == "none" else readers.reader(data)
-    compare(f"format {magic}, {codec}", ours, "aiokafka", readers.aiokafka_fields(data), target)
+    compare(f"format {magic}, {codec}", ours, "aiokafka", readers.aiokafka_fields(data))

@@ -107,7 +107,6 @@ def test_pure_columns(compare: Callable[..., object], letter: str) -> None:
         readers.columns(data, core=_pure),
         "kafka-python",
         readers.kafka_python_fields(data),
-        1,
         rounds=7,
     )
 
@@ -132,4 +131,4 @@ def test_pure_records(compare: Callable[..., object], letter: str) -> None:
     def ours() -> int:
         return readers.read_fields(lists(), False)
 
-    compare(f"{letter}, records", ours, "kafka-python", readers.kafka_python_fields(data), 1, rounds=7)
+    compare(f"{letter}, records", ours, "kafka-python", readers.kafka_python_fields(data), rounds=7)

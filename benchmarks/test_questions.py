@@ -92,7 +92,7 @@ def compare(
     own, other = ([amount / s for s in found] for found in (benchmark.stats.stats.data, seconds))
     low, share, high = report.quartiles([a / b for a, b in zip(own, other, strict=True)])
     speeds = report.quartiles(own)[1], report.quartiles(other)[1]
-    put(benchmark, report.Row(benchmark.group, case, speeds[0], name, speeds[1], unit, share, low, high, absolute=True))
+    put(benchmark, report.Row(benchmark.group, case, speeds[0], name, speeds[1], unit, share, low, high))
 
 
 def log_bytes(path: Path) -> int:

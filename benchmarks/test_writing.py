@@ -36,9 +36,7 @@ def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-def compare(
-    benchmark: Any, case: str, ours: Callable[[], int], name: str, peer: Callable[[], int], target: float | None = None
-) -> None:
+def compare(benchmark: Any, case: str, ours: Callable[[], int], name: str, peer: Callable[[], int]) -> None:
     """Measure both functions in turn, in GB per second."""
     speeds: list[float] = []
 
@@ -61,9 +59,8 @@ def compare(
         share,
         low,
         high,
-        target,
     )
-    put(benchmark, report.Row(*row, absolute=True))
+    put(benchmark, report.Row(*row))
 
 
 def write_plain(path: Path, data: bytes, count: int) -> int:

@@ -21,8 +21,8 @@ COPIED = {
     "DESIGN.md": "design.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
-    "benchmarks/README.md": "performance.md",
-    "benchmarks/RESULTS.md": "benchmark-results.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/RESULTS.md": "performance.md",
 }
 """Files that are copied to pages of the site."""
 COMMAND_PAGE = "reference/command.md"
