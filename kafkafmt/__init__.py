@@ -151,9 +151,7 @@ _HOMES = {
     "stats": "log.auditing.stats",
     "verify": "log.auditing.verify",
 }
-"""The module that defines each public name. To keep `import kafkafmt` fast, a module is imported
-only when one of its names is first used.
-"""
+"""The module that defines each public name. It is imported on first use, so that `import kafkafmt` is fast."""
 
 Record = core.Record
 

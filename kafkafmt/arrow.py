@@ -56,9 +56,7 @@ SCHEMA = pa.schema(
 """Schema of the columns that are returned by default."""
 
 OPTIONAL = pa.schema([("timestampMillis", pa.int64())])
-"""Schema of the columns that are included only if they are requested by name. `timestampMillis` is
-the stored timestamp, which may not fit into int64 microseconds.
-"""
+"""Columns that are included only by name. `timestampMillis` may not fit into int64 microseconds."""
 
 _DECODED = {
     "key": ("key",),

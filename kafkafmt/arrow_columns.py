@@ -21,9 +21,7 @@ costs little, because the operating system provides a page of memory only when t
 written.
 """
 COPY_SLACK = 160
-"""Number of unused bytes after the data. They allow the native core to copy short values in steps
-of a fixed size, which can write past the end of a value.
-"""
+"""Unused bytes after the data. The native core copies short values in steps, which can write past their end."""
 
 
 class GrowingArray:

@@ -75,9 +75,7 @@ except ImportError:
 
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WINDOW = 128
-"""Number of bytes that are passed to zlib in the first call for a gzip member. For the first member
-of the data, all bytes are passed in the first call.
-"""
+"""Bytes that are passed to zlib in the first call for a gzip member, except for the first member, which gets all."""
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
 

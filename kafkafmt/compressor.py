@@ -31,11 +31,7 @@ from .types import Buffer
 XERIAL_BLOCK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 LEVELS = {CODEC_GZIP: (1, 9, -1), CODEC_LZ4: (1, 17, 9), CODEC_ZSTD: (-131072, 22, 3)}
-"""The lowest, highest and default compression level of each codec, as in Kafka's
-``compression.gzip.level``, ``compression.lz4.level`` and ``compression.zstd.level``.
-
-For gzip, the level -1 selects the default of zlib.
-"""
+"""Lowest, highest and default level, as in Kafka's ``compression.gzip.level``. For gzip, -1 is the default of zlib."""
 
 
 class Compressor:

@@ -44,9 +44,7 @@ from __future__ import annotations
 OFFSET_AT = 0
 LENGTH_AT = 8
 ENTRY_OVERHEAD = 12
-"""Size of the fields offset and length at the start of each batch and message, in bytes. The length
-field does not include this size.
-"""
+"""Size of the fields offset and length, which the value of the length field does not include."""
 LEADER_EPOCH_AT = 12
 MAGIC_AT = 16
 MAGIC_END = 17
@@ -64,25 +62,17 @@ COUNT_AT = 57
 BATCH_HEADER_SIZE = 61
 MIN_BATCH_LENGTH = BATCH_HEADER_SIZE - ENTRY_OVERHEAD
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""Largest difference between an offset and the base offset of its segment. An offset index stores
-this difference as an int32.
-"""
+"""Largest difference of an offset and its segment's base offset, which an offset index stores as an int32."""
 MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
-"""Largest value of the length field of a batch or message. As in Kafka, the total size, which
-includes the 12 bytes of the fields offset and length, must fit into an int32.
-"""
+"""Largest value of the length field. As in Kafka, the total size must fit into an int32."""
 MIN_LEGACY_LENGTH = 14
-"""Smallest value of the length field of any batch or message. A message of magic 0 with a null key
-and a null value has this length.
-"""
+"""Smallest value of the length field: a message of magic 0 with a null key and a null value."""
 MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
 """Smallest value of the length field of a message or batch, by magic."""
 LEGACY_CRC_AT = 12
 LEGACY_ATTRIBUTES_AT = 17
 LEGACY_ATTRIBUTES = 0x0F
-"""Attribute bits that Kafka uses in messages of formats 0 and 1. The other attribute bits have a
-meaning only in batches of format 2.
-"""
+"""Attribute bits that Kafka uses in formats 0 and 1. The others have a meaning only in format 2."""
 LEGACY_TIMESTAMP_AT = 18
 LEGACY_KEY_AT = (18, 26)
 """Position of the key length in a message, by magic."""
@@ -104,9 +94,7 @@ GZIP_WBITS = 31
 TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 NO_TIMESTAMP = -1
 MICROS_BEYOND, MICROS_NONE = -(2**63), -(2**63) + 1
-"""Special values in arrays of timestamps in microseconds. MICROS_BEYOND replaces a timestamp that
-does not fit into int64. MICROS_NONE indicates that the record has no timestamp.
-"""
+"""Timestamps in microseconds that do not fit into int64, or that a record does not have."""
 MAX_MILLIS = (2**63 - 1) // 1000
 """Largest timestamp in milliseconds that fits into int64 when converted to microseconds."""
 NO_PRODUCER_ID = -1
@@ -127,9 +115,7 @@ MAX_VARLONG_BYTES = 10
 MIN_OFFSET = -(2**63)
 MAX_OFFSET = 2**63 - 1
 NO_END = MAX_OFFSET + 1
-"""End (exclusive) of an unlimited range of offsets. With MAX_OFFSET as the end, a record with this
-offset would be excluded.
-"""
+"""End (exclusive) of an unlimited range of offsets. MAX_OFFSET itself can be an offset."""
 
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
 """Default limit for the size of one batch, in bytes after decompression."""
@@ -183,9 +169,7 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 """First bytes of the header of a stream in the format of xerial's snappy-java."""
 XERIAL_HEADER_SIZE = 16
 SNAPPY_MAX_RATIO = 64
-"""Largest ratio of the size of a snappy block after decompression to its size. A copy of earlier output has at
-least 2 bytes, and produces at most 64 bytes. A literal produces fewer bytes than it has.
-"""
+"""Largest ratio of a snappy block's output to its size: a copy has at least 2 bytes, and produces at most 64."""
 # Error messages for snappy data that cannot be decompressed. `check_snappy` returns indexes of this tuple. The message
 # for FAULT_SNAPPY_LIMIT contains the limit, and is the same for all codecs.
 SNAPPY_FAULTS = (
@@ -209,9 +193,7 @@ SNAPPY_FAULTS = (
 MANY_HEADERS = 1 << 17
 """A record may have this number of headers even if their memory exceeds `max_batch_bytes`."""
 HEADER_MEMORY = 128
-"""Estimated memory for one header, in bytes. It includes a row in the header columns, a tuple, and
-an item in the header tuple of the record.
-"""
+"""Estimated bytes for one header: a row in the columns, a tuple, and an item in the record's tuple."""
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
 # Names and error messages of the rules for records that are added to a batch. The index identifies the rule.

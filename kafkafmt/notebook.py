@@ -8,9 +8,7 @@ from html import escape
 from .text import plain
 
 MOST_ROWS = 20
-"""Largest number of rows in an HTML table. If there are more rows, a line after the table contains
-the number of omitted rows.
-"""
+"""Largest number of rows in an HTML table. A line after the table contains the number of omitted rows."""
 
 
 def html_table(caption: str, header: Sequence[str], rows: Sequence[Iterable[object]]) -> str:

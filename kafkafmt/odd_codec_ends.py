@@ -24,9 +24,7 @@ _GZIP_STEPS = (16384, 128, 1)
 """Numbers of bytes that are passed to zlib at a time. If zlib fails, the next smaller number is used."""
 _GZIP_TRAILER = 8
 _GZIP_IGNORED = 18
-"""Java ignores up to this number of bytes after a gzip trailer, even if they begin with a gzip header. More bytes are
-ignored only if they do not begin with a complete header.
-"""
+"""Java ignores so many bytes after a gzip trailer, and more if they do not begin with a complete header."""
 _LZ4_STORED = 0x80000000
 """Bit in the size of an lz4 block that is not compressed."""
 _JAVA_ZSTD_INPUT = 131075

@@ -16,9 +16,7 @@ from urllib.parse import unquote
 from .text import shown
 
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
-"""URL schemes that are recognized even if no slash follows the colon. Other text before a colon,
-such as a drive letter, is treated as a scheme only if a slash or backslash follows the colon.
-"""
+"""Schemes that are recognized without a slash after the colon. Others, such as a drive letter, need one."""
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers for a full disk, a quota, and a file that is too large."""
 LONGEST_PATH = 32_768

@@ -111,11 +111,7 @@ def last_offset(batch: np.void) -> int:
 
 
 ProducerBatch = tuple[int, int, int, int, int, int, int]
-"""A tuple of the fields of a batch header that affect the state of its producer.
-
-The fields are the producer id, the producer epoch, the base offset, the last offset delta, the base
-sequence, the maximum timestamp, and the attributes.
-"""
+"""Producer id and epoch, base offset, last offset delta, base sequence, maximum timestamp, and attributes."""
 
 
 MarkerT = TypeVar("MarkerT", bound=tuple[int, int, int])
@@ -184,9 +180,7 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
     "headers": [("header_start", np.int64), ("header_count", np.int32)],
     "timestamp_micros": [("timestamp_micros", np.int64)],
 }
-"""Names and dtypes of the arrays for each field of a record. An array has one item per record. The
-field "timestamp_micros" is not in COLUMNS, and must be requested explicitly.
-"""
+"""Arrays of each field, with one item per record. "timestamp_micros" is not in COLUMNS."""
 
 
 class Spans(NamedTuple):
@@ -234,23 +228,15 @@ class RecordColumns:
     """
 
     collects = False
-    """Whether records of several calls are collected in the arrays. If False, each call of the
-    decoder overwrites the records of the previous call.
-    """
+    """Whether records of several calls are collected. Otherwise, each call overwrites those of the previous one."""
     full = False
-    """Whether decoding stopped because the arrays are full. `RecordReader` and
-    `decode_plain_batches` set this attribute.
-    """
+    """Whether decoding stopped because the arrays are full. Set by `RecordReader` and `decode_plain_batches`."""
     max_headers = 1 << 20
     """Largest number of headers in a record. If a record has more headers, a TooLargeError is raised."""
     odd_times: bool = False
-    """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. The decoder sets this
-    attribute to True, and the code that reads the array resets it to False.
-    """
+    """timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. The decoder sets it; its reader resets it."""
     late_times: bool = False
-    """Whether `timestamp` can contain a timestamp after the maximum timestamp in the header of its
-    batch. The decoder sets this attribute to True, and the code that reads it resets it to False.
-    """
+    """`timestamp` can be after the maximum timestamp of its batch. The decoder sets it; its reader resets it."""
     odd_offsets: bool = False
     """Whether a decoded batch can have odd offset deltas: a delta that is negative, above the last offset
     delta, or not above the previous one. The decoder sets this attribute to True, and the code that
@@ -258,9 +244,7 @@ class RecordColumns:
     """
 
     odd_codec_ends: bool = False
-    """Whether the compressed data of a decoded batch has an odd end. `RecordReader` sets this attribute to
-    True, and the code that reads it resets it to False.
-    """
+    """Compressed data of a decoded batch has an odd end. `RecordReader` sets it; its reader resets it."""
 
     def take_unusual(self) -> bool:
         """Return whether a decoded batch can be unusual (see the attributes above), and reset these attributes."""
@@ -306,7 +290,6 @@ class RecordColumns:
             self.grow_headers(header_capacity or max(capacity, 16))
 
     def _make_arrays(self) -> None:
-        """Create the arrays that have one item per record."""
         for name in self.names:
             for attribute, dtype in _ARRAYS[name]:
                 setattr(self, attribute, np.empty(self.capacity, dtype))

@@ -38,11 +38,7 @@ from .varint import view_of
 from .walk import Batch
 
 FAR = 2**61
-"""Largest absolute value of a timestamp on the fast path.
-
-The native core adds such timestamps without a check for overflow. Batches with larger timestamps
-take the slow path.
-"""
+"""Largest absolute timestamp on the fast path: the native core adds such timestamps without a check for overflow."""
 _ROWS = 256
 
 

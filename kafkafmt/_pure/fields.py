@@ -13,11 +13,7 @@ from .varint import view_of
 Headers = Iterable[tuple[str | Buffer, Buffer | None]] | None
 
 KEPT_OFFSET, NEXT_OFFSET = 1, 2
-"""Bits that describe the origin of a record's offset.
-
-KEPT_OFFSET means that the record is a `Record` that keeps its offset. NEXT_OFFSET means that the
-record gets the next offset.
-"""
+"""How a record gets its offset: a `Record` keeps its own, or it gets the next one."""
 
 
 class Fields(NamedTuple):

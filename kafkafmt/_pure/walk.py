@@ -176,9 +176,7 @@ def read_plain(data: Any, start: int, end: int, batch: Any) -> Row | None:
 
 
 PLAIN_SIZE = 16
-"""Largest total size of the varints of a plain record, in bytes. If the rest of the batch has at
-least this size, varints are read without bounds checks.
-"""
+"""Largest size of a plain record's varints. If so many bytes are left, they are read without bounds checks."""
 NO_HEADERS: list[tuple[int, int, int, int]] = []
 new_row: Callable[[type[Row], tuple[Any, ...]], Row] = tuple.__new__
 

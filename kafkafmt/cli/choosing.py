@@ -30,8 +30,6 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Choice:
-    """The partitions and records to read."""
-
     partitions: list[PartitionDir]
     selection: Selection
     damaged: bool = False  # the group's commits may be outdated, because later ones are damaged

@@ -31,7 +31,6 @@ class ApiName(ParamType[int]):
     name = "NAME|KEY"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Convert an API name, or an API key as text, to an API key."""
         if isinstance(value, str) and value.isascii() and value.isdigit() and apis.api(int(value)) is not None:
             return int(value)
         try:

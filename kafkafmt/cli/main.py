@@ -44,9 +44,7 @@ COMMANDS = {
     "completion": "Print a script that adds completion to a shell.",
     "help": "Describe a command.",
 }
-"""The subcommands and their descriptions. A subcommand is a function in the module of the same
-name. The module is imported only when the subcommand is used.
-"""
+"""The subcommands. Each is a function in the module of its name, which is imported when the subcommand is used."""
 BACKENDS = ("cramjam", "crc32c")
 """More packages whose versions `--version` prints. python-snappy uses cramjam, and the pure-Python core uses crc32c."""
 

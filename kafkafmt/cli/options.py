@@ -96,7 +96,6 @@ class ByteSize(ParamType[int]):
     name = "BYTES"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Convert a size such as `64MB` to a number of bytes."""
         if isinstance(value, int):
             return value
         found = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower(), re.ASCII)
@@ -170,7 +169,6 @@ class Time(ParamType[int]):
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Convert the value of an option to a time in milliseconds since 1970-01-01 UTC."""
         if isinstance(value, int):
             return value
         try:

@@ -50,7 +50,6 @@ class Address(ParamType[tuple[str, int]]):
         self._lowest_port = lowest_port
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Convert an address such as `127.0.0.1:9092` to the host and the port."""
         if isinstance(value, tuple):
             return value
         host, colon, port = str(value).rpartition(":")
@@ -133,7 +132,6 @@ class Signals:
             self._start_reload(self._loop)
 
     async def wait(self) -> None:
-        """Wait until a signal stops the server."""
         if self._first is None:
             await self._event.wait()
 
@@ -290,7 +288,6 @@ def serve(
 
 
 def _terminal_is_open() -> bool:
-    """Return whether the process has a controlling terminal that is not closed."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

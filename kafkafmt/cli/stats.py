@@ -157,7 +157,6 @@ def _times(c: Content) -> str:
 
 
 def _second(ms: int) -> str:
-    """Format a timestamp with a precision of one second."""
     return moment(ms).partition(".")[0]
 
 

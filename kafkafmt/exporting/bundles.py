@@ -17,9 +17,7 @@ SMALLEST_BUNDLE = 16 << 20
 MAX_BUNDLES = 20_000
 """Approximate maximum number of bundles (groups of splits) in an export if `ExportOptions.split_bytes` is not set."""
 BUNDLES_PER_CORE = 4
-"""Number of tasks or bundles per core. It is greater than 1, so that a core that finishes early can
-process another one.
-"""
+"""Number of tasks or bundles per core. A core that finishes early can process another one."""
 FILES_PER_BUNDLE = 2
 """Largest size of the log data that one task exports, as a multiple of the target file size. It is
 greater than 1 because a Parquet file is often smaller than the log data that it contains.
@@ -35,7 +33,6 @@ class Bundle:
 
     @property
     def bytes(self) -> int:
-        """Total size of the splits, in bytes."""
         return sum(split.bytes for split in self.splits)
 
 

@@ -21,8 +21,6 @@ MAX_OPEN_FILES = 32
 
 @dataclass
 class OutputFile:
-    """A Parquet file that a task of an export wrote."""
-
     name: str  # the name that `AttemptFiles.create` returned
     target: PurePath  # path in the output directory, as `OutputLayout` defines it
     topic: str

@@ -62,8 +62,7 @@ from .work import Work, Works
 RUN_BYTES = 8 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
-"""Largest number of bytes in which one task searches for valid batches. It is high, because this step only checks CRCs.
-"""
+"""Largest number of bytes that one task plans. It is high, because this step only checks CRCs."""
 
 WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 

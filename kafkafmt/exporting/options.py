@@ -45,9 +45,7 @@ DEFAULT_FILE_SIZE = 256 << 20
 SMALLEST_FILE_SIZE = 1 << 20
 
 Progress = Callable[[str, int, int], None]
-"""Type of a progress callback. Its arguments are the name of the current step, the number of
-processed bytes, and the total number of bytes.
-"""
+"""Progress callback: the name of the current step, the number of processed bytes, and the total number of bytes."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,7 @@ class ExportOptions:
     selection: Selection = EVERYTHING
     """The records to export. Control records are never exported."""
     group: str | None = None
-    """Name of the consumer group whose committed offsets are the start of the export. It is only
-    used in the report, because `selection` contains the offsets.
-    """
+    """Consumer group at whose committed offsets the export starts. `selection` contains the offsets."""
     on_error: str = "quarantine"
     compression: str = "zstd"
     compression_level: int | None = None
@@ -83,9 +79,7 @@ class ExportOptions:
     columns: tuple[str, ...] | None = None
     """Names and order of the columns. None selects all columns of Spark's Kafka source."""
     split_bytes: int | None = None
-    """Number of bytes of log data that one task exports to the same files. If None, the number
-    depends on the size of the logs, the target size of the files and the number of cores.
-    """
+    """Bytes of log data that one task exports to the same files. None: it depends on logs, file size and cores."""
 
     def __post_init__(self) -> None:
         one_of("on_error", self.on_error, ON_ERROR)

@@ -27,8 +27,6 @@ PATHS = OutputLayout(PurePath())
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that a task has written and that becomes part of the output."""
-
     name: str  # the name that `AttemptFiles.create` returned
     target: PurePath  # path in the output directory, as `OutputLayout` defines it
     size: int  # in bytes, as reported by the task

@@ -20,10 +20,7 @@ from .options import ExportOptions
 from .parquet import open_writer
 
 MAX_SPAN_BYTES = 16 << 20
-"""Largest number of damaged bytes in one row of the quarantine file.
-
-For a longer damaged byte range, the row contains only the first bytes, and a message states this.
-"""
+"""Largest number of bytes in one row. Of a longer damaged byte range, only the first bytes are stored."""
 
 BLOCK_BYTES = 1 << 16
 """Number of bytes that are read at once. A block usually contains several damaged byte ranges."""

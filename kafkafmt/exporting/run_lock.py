@@ -61,7 +61,6 @@ class RunState:
 
     @classmethod
     def of_this_process(cls) -> RunState:
-        """Create the state of a new export run. The driver of the run is this process."""
         pid = os.getpid()
         return cls(secrets.token_hex(8), host_name(), process_space(), pid, start_time(pid) or 0)
 

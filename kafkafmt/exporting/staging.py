@@ -83,7 +83,6 @@ class Staging(Output):
 
     @property
     def directory(self) -> Path:
-        """Directory in which tasks create their files."""
         return self.path / "_attempts"
 
     @property

@@ -53,19 +53,11 @@ class Manifest:
     timestamps_out_of_range: int = 0
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Paths of the segment files that were missing when the task tried to read them.
-
-    Only files that retention may have removed are listed. The driver checks whether retention has
-    removed them.
-    """
+    """Segment files that were missing. The driver checks whether retention has removed them."""
     plans: list[SegmentPlan] = field(default_factory=list)
     """The batches that the task has confirmed to be valid. There is one plan for each segment that was read."""
     unconfirmed: list[str] = field(default_factory=list)
-    """Names of the segments whose batches the task could not confirm to be valid.
-
-    If this list is not empty, the files of the task were removed, and another task must first
-    search these segments for valid batches.
-    """
+    """Segments that the task could not confirm. Then its files were removed, and another task plans."""
 
     def count(self, batch: pa.RecordBatch) -> None:
         """Update the row count, the offset range and the timestamp range with the rows of `batch`."""

@@ -21,23 +21,17 @@ Key = tuple[str, int]
 
 @dataclass
 class Work:
-    """The state of one partition during an export."""
-
     log: PartitionLog
     interval: OffsetInterval
     """Range of offsets to export."""
     topic_id: str | None = None
     """Topic id when the export started. None if it is not known."""
     planned: dict[str, SegmentPlan] = field(default_factory=dict)
-    """Plans of segments that could not be exported in one pass. A plan lists valid batches and
-    damage. The keys are file names.
-    """
+    """Plans (valid batches and damage) of segments that could not be exported in one pass, by file name."""
     exported: list[tuple[Split, Manifest]] = field(default_factory=list)
     """The exported splits (ranges of the partition), with counts and damage."""
     files: list[tuple[int, int]] = field(default_factory=list)
-    """One pair (number of records, number of bytes) for each file that contains records of this
-    partition. The size of a file is divided among the partitions that it contains.
-    """
+    """Number of records and bytes for each file. The size of a file is divided among its partitions."""
     damaged: list[Damage] = field(default_factory=list)
 
     @property

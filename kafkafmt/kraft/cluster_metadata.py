@@ -228,8 +228,6 @@ def metadata(
 
 
 class _Reader:
-    """Reads the state of a cluster for the function `metadata`."""
-
     def __init__(
         self, path: str | os.PathLike[str], limits: ReadLimits, on_message: Callable[[str], None] | None
     ) -> None:

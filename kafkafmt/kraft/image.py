@@ -47,8 +47,6 @@ class ReplayError(ValueError):
 
 @dataclass
 class TopicImage:
-    """The name of a topic, and its partitions by number."""
-
     name: str
     partitions: dict[int, MetadataPartition] = field(default_factory=dict)
 
@@ -72,9 +70,7 @@ class Image:
     zk_migration_state: int = 0  # state of a migration from ZooKeeper
     _ids_by_name: dict[str, UUID] = field(default_factory=dict, compare=False)
     _with_elr: dict[UUID, set[int]] = field(default_factory=dict, compare=False)
-    """Partitions with eligible leader replicas (ELRs), by topic id. This dict makes it possible to
-    clear ELRs in linear time.
-    """
+    """Partitions with eligible leader replicas (ELRs), by topic id, to clear ELRs in linear time."""
 
     def apply(self, record: SchemaMessage) -> None:
         """Apply a metadata record. If the record contradicts the state, raise ReplayError and keep the state."""

@@ -53,9 +53,7 @@ class SchemaMessage:
     SCHEMA: ClassVar[Struct]
     """Schema of this message or structure."""
     DEFAULTS: ClassVar[dict[str, Any]]
-    """Default value of each field, by field name. If the default value is a type, the type is
-    called to create a new value for each message.
-    """
+    """Default value of each field. A type is called to create a new value for each message."""
     STRUCTS: ClassVar[dict[str, type[SchemaMessage]]]
     """Classes of all structures inside the message, by name."""
     VERSIONS: ClassVar[Versions]

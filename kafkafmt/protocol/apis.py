@@ -69,7 +69,6 @@ def _load(file: str) -> Api:
 
 @cache
 def api(key: int) -> Api | None:
-    """Return the API with this key. If this release does not define it, return None."""
     return next((_load(f"{key:02}_{name}.txt") for name, known in keys().items() if known == key), None)
 
 

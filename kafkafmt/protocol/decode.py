@@ -27,10 +27,7 @@ from .streams import Correlation, FrameSplitter
 
 CHUNK = 1 << 20
 MAX_FRAME = 2**31 - 1
-"""Largest frame size that the protocol allows, in bytes. A lower limit is not necessary, because
-memory is allocated only for bytes that were read, even if a damaged size field contains a large
-value.
-"""
+"""Largest frame of the protocol, in bytes. Memory is allocated only for bytes that were read."""
 
 
 @dataclass
@@ -116,7 +113,6 @@ class DecodedFrame:
 
     @property
     def _begins_tokens(self) -> bool:
-        """Whether frames with SASL tokens can follow."""
         return self.api_key == SASL_HANDSHAKE and self.api_version == 0 and self.error is None
 
 

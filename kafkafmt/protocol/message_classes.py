@@ -127,7 +127,6 @@ def message_class(key: int | str, kind: Kind) -> type[Message]:
 
 @cache
 def class_of_key(key: int, kind: Kind) -> type[Message]:
-    """Return the message class for requests or responses of the API with this key."""
     api = apis.api(key)
     if api is None:
         raise UnsupportedError(f"API key {key} is not supported")

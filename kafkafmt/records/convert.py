@@ -370,8 +370,6 @@ def _in_codec(reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int
 
 
 class _Packer:
-    """Recompresses the records of v2 batches."""
-
     def __init__(self, codec: int, level: int | None, max_batch_bytes: int) -> None:
         from ..codecs import Arena, Decompressor
         from ..compressor import Compressor

@@ -18,9 +18,7 @@ from ..types import IntArray
 from .binary_columns import arrow_array, present
 
 OnNull = Callable[[IntArray, np.ndarray], None]
-"""Type of a function to call if a column contains nulls. The function gets the numbers and a mask
-of the nulls.
-"""
+"""Called with the numbers and a mask of the nulls if a column contains nulls."""
 
 _ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
 _ARROW_TIME = re.compile(r"timestamp\[(s|ms|us|ns)[],]|date(32|64)\[(day|ms)]\Z")

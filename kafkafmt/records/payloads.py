@@ -32,9 +32,7 @@ class Decompressed(NamedTuple):
     begin: int
     """Index of the first batch in the table of all batches."""
     table: BatchTable
-    """Headers of the batches. Payload positions and sizes refer to `source`. The size of a payload that cannot be
-    decompressed is -1.
-    """
+    """Headers of the batches, with positions in `source`. The size of a payload with an error is -1."""
     errors: list[tuple[int, KafkaFormatError]]
     """Index in `table` and error of each payload that cannot be decompressed."""
 
@@ -68,7 +66,6 @@ class PayloadReader:
 
     @property
     def seconds(self) -> float:
-        """Number of seconds that decompression has taken."""
         # The decompressor is not created before the first compressed batch is read.
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 

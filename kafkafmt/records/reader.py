@@ -47,9 +47,7 @@ if TYPE_CHECKING:
 
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
-"""Number of bytes that are scanned before their records are decoded. The scanned bytes must fit
-into a CPU cache, so that decoding does not read them from memory again.
-"""
+"""Bytes that are scanned before their records are decoded. They must fit into a CPU cache."""
 
 SAFE_OFFSET = MAX_OFFSET - 2**31
 """Highest base offset at which the last offset of a batch always fits into int64."""
@@ -116,7 +114,6 @@ class RecordReader:
 
     @property
     def decompressed_bytes(self) -> int:
-        """Total size of the decompressed batches, in bytes."""
         return self._payloads.decompressed_bytes
 
     def take_odd_ends(self) -> list[OddEnd]:
@@ -126,7 +123,6 @@ class RecordReader:
 
     @property
     def decompress_seconds(self) -> float:
-        """Number of seconds that decompression has taken."""
         return self._payloads.seconds
 
     def read(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None = None) -> Iterator[Chunk]:

@@ -61,10 +61,7 @@ The names of the errors are the names of the constants in Kafka's enum ``Errors`
 _MAX_DESCRIBED = 3
 """Largest number of records that an error message describes."""
 _MAX_LISTED = 1 << 16
-"""Largest number of records that an error lists.
-
-Each listed record takes about 300 bytes of memory, and 7 bytes in a produce response.
-"""
+"""Largest number of records that an error lists. Each takes about 300 bytes of memory."""
 
 
 class Records(NamedTuple):

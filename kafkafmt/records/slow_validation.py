@@ -39,10 +39,7 @@ from .validated import Validated
 
 REASONS = (None, "codec", "format", "inner_offsets")
 _READ_BATCHES = 64
-"""Number of batches that are decoded at a time.
-
-The number is small, so that scanned batches are still in the CPU cache when they are decoded.
-"""
+"""Number of batches that are decoded at a time, while they are still in the CPU cache."""
 
 
 @dataclass(frozen=True)

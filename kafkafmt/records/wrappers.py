@@ -18,9 +18,7 @@ from ..types import BatchTable, Buffer, IntArray
 from .payloads import PayloadReader
 
 OnErrors = Callable[[BatchTable, list[tuple[int, KafkaFormatError]]], None]
-"""Function that is called with wrapper messages, and with the index and the error of each of them that cannot be
-decompressed.
-"""
+"""Called with wrapper messages, and the index and the error of each that cannot be decompressed."""
 
 
 class InnerMessages(NamedTuple):

@@ -23,7 +23,6 @@ NO_TLS = ("HTTP_REQUEST", "WRONG_VERSION_NUMBER")
 
 
 def undecodable(error: Exception) -> ClosedError:
-    """Return the error for a request that cannot be read."""
     return ClosedError(f"a request cannot be read: {error}")
 
 
@@ -40,7 +39,6 @@ def failed(error: Exception, key: int, version: int, client_id: str | None) -> C
 
 
 def not_authenticated(key: int) -> ClosedError:
-    """Return the error for a request that requires authentication."""
     known = api(key)
     name = f"the API with key {key}" if known is None else known.name
     return ClosedError(f"{name} was requested before authentication; the client must use SASL")

@@ -60,7 +60,6 @@ class ClusterApis:
         return response
 
     async def metadata(self, request: Any, context: RequestContext) -> Any:
-        """Return the broker and the requested topics with their partitions."""
         return await self._catalog.run(self._metadata, request, context.api_version)
 
     def _metadata(self, request: Any, version: int) -> Any:
@@ -120,7 +119,6 @@ class ClusterApis:
         )
 
     async def describe_cluster(self, request: Any, _: RequestContext) -> Any:
-        """Return a response that describes the only broker."""
         cluster, make = self._catalog.cluster, protocol.DescribeClusterResponse
         if request.endpoint_type != BROKERS_ENDPOINT:
             return make(

@@ -34,9 +34,7 @@ from .settings import ServerSettings
 from .transaction_apis import TransactionApis
 
 MAX_PARTITIONS = 2000
-"""Largest number of partitions in a DescribeTopicPartitions response. It is the default value of
-Kafka's ``max.request.partition.size.limit``.
-"""
+"""Partitions in a DescribeTopicPartitions response, as in Kafka's ``max.request.partition.size.limit``."""
 
 
 class DescribeApis:

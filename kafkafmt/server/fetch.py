@@ -29,10 +29,7 @@ MOST_CHECKS = 1000
 SLOW_POLL_FACTOR = 10
 """Lower limit for the pause between two checks, as a multiple of the duration of a check."""
 MOST_IN_LOOP = 1000
-"""The event loop itself answers requests with at most this number of partitions.
-
-Each partition takes about 10 µs. Therefore, a thread answers requests with more partitions.
-"""
+"""The event loop answers requests with at most so many partitions, at about 10 µs each. A thread answers others."""
 MOST_WAIT = 30.0
 """Longest time in seconds that a client can wait for new batches. It is the default timeout of a consumer's request."""
 FREE_WAITING = 32

@@ -70,10 +70,7 @@ class GrowingPartition:
         self._fully_checked = 0.0
         """Time of the latest call of `_check` that was not too early, on the monotonic clock."""
         self._stamp = 0
-        """Modification time of the partition directory when it was last listed, in ns.
-
-        UNSETTLED if the directory must be listed again, because it may have changed without a new modification time.
-        """
+        """Time of the directory when it was last listed, in ns. UNSETTLED: it may have changed without a new time."""
         self._listed_once = False
         self._checkpointed: int | None = None
         """Log start offset in the checkpoint when it was last checked, or None if it is not known."""

@@ -10,10 +10,7 @@ from ..protocol import message_class
 from ..protocol.apis import API_VERSIONS
 
 CLOSE_AFTER_RESPONSE = "close_after_response"
-"""Key in `Connection.attributes` under which a handler can store the reason to close the connection.
-
-The server then closes the connection after the response, and logs the reason.
-"""
+"""Key in `Connection.attributes` for the reason to close the connection after the response."""
 ANSWER_TOKEN = "answer_token"
 """Key in `Connection.attributes` under which a handler can store a function that answers the next frames.
 
@@ -72,9 +69,7 @@ class RequestContext:
 
 
 Handler = Callable[[Any, RequestContext], Awaitable[Any | None]]
-"""Function that takes the body and the context of a request, and returns the body of the response. If it
-returns None, no response is sent.
-"""
+"""Coroutine function of a request's body and context. If it returns None, no response is sent."""
 Handlers = Mapping[int, tuple[int, int, Handler]]
 """Lowest version, highest version and handler of each API, by API key."""
 

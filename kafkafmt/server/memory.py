@@ -34,10 +34,7 @@ LARGE_RESPONSES = frozenset({3, 9, 15, 16, 32, 35, 61, 65, 66, 69, 74, 75})
 """Keys of the APIs whose responses can be much larger than the requests, such as Metadata."""
 
 _NESTED: dict[int, tuple[str, ...]] = {}
-"""Names of the array and structure fields of each schema, by the schema's `id()`.
-
-Schemas are never deleted, so an id is never reused.
-"""
+"""Names of the array and structure fields, by the `id()` of the schema. Schemas are never deleted."""
 
 
 class Budget:
@@ -116,8 +113,6 @@ class HeldMemory:
 
 
 class ServerMemory:
-    """The limits that all connections of a server share."""
-
     def __init__(self) -> None:
         self.frames: HeldMemory = HeldMemory(FRAME_MEMORY)  # bytes of large requests received so far
         self.objects: Budget = Budget(OBJECT_MEMORY)  # memory of the objects of large requests and of their responses

@@ -13,10 +13,7 @@ from ..text import counted
 MOST_MESSAGES = 1000
 """Largest number of log messages that are kept."""
 REPEAT_SECONDS = 60.0
-"""Seconds after which the same log message is reported again.
-
-Clients repeat a failed request many times per second.
-"""
+"""Seconds after which the same message is reported again. Clients repeat failed requests many times per second."""
 MOST_CLOSED = 60
 """Largest number of messages about closed connections, such as failed logins, in REPEAT_SECONDS."""
 

@@ -16,10 +16,7 @@ MOST_READERS = 12
 """Largest number of partition readers that are kept open. Each reader has a buffer of about 4 MiB."""
 
 IDLE_READER = 30.0
-"""Seconds after which an unused partition reader is closed.
-
-An open reader prevents the file system from freeing the space of a deleted segment.
-"""
+"""Seconds after which an unused reader is closed. An open one keeps the space of a deleted segment."""
 
 
 class Reader:
@@ -66,7 +63,6 @@ class Readers:
             reader.parts.close()
 
     def drop(self, owner: object) -> None:
-        """Remove and close the reader of a partition."""
         reader = self.take(owner)
         if reader is not None:
             reader.parts.close()

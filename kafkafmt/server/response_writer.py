@@ -19,10 +19,7 @@ CHUNK = 1 << 20
 SMALL_SPAN = 16 << 10
 """Up to this number of bytes, a read and a write take less time than sendfile."""
 MOST_IN_TURN = 8 << 20
-"""Number of bytes after which a connection lets the event loop serve other connections.
-
-A client that reads fast could otherwise keep the event loop busy.
-"""
+"""Bytes after which other connections get a turn. A fast client could keep the event loop busy."""
 WRITE_BUFFER = 256 << 10
 """Number of encrypted bytes that are kept until the client has read them, before the server waits."""
 
@@ -94,7 +91,6 @@ class ResponseWriter:
             return self._forget(error)
 
     async def write(self, parts: Parts) -> None:
-        """Send a response, and remove the parts that were sent from `parts`."""
         rest = self.write_now(parts)
         if rest is not None:
             await rest

@@ -30,10 +30,7 @@ EXCHANGE = "sasl"
 """Key of the unfinished SASL exchange in `Connection.attributes`."""
 MAX_PLAIN_BYTES = 4096
 FAILURE_DELAY = 0.1
-"""Delay in seconds before the response to a failed authentication.
-
-The value is the default of Kafka's ``connection.failed.authentication.delay.ms``.
-"""
+"""Seconds before the response to a failed authentication: ``connection.failed.authentication.delay.ms``."""
 SHOWN_NAME = 100
 """Largest number of characters of a user or mechanism name in a log line."""
 

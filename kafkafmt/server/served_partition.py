@@ -32,10 +32,7 @@ READ_BYTES = 1 << 20
 """Number of bytes of compressed batches that are read at a time to look for odd ends."""
 _NOTHING = np.empty(0, BATCH_DTYPE)
 READ_AHEAD = 2 << 20
-"""Largest number of checked bytes after a response at which further batches are checked in advance.
-
-Clients usually request at most 1 MiB of a partition.
-"""
+"""Checked bytes after a response below which more are checked. Clients usually request at most 1 MiB."""
 MOST_CLIENTS = 8
 """Largest number of clients of one partition for which batches are checked in advance."""
 

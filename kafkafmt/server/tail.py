@@ -27,10 +27,7 @@ Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
 
 
 TICK = 20 * 10**6
-"""Time in ns within which two changes of a file or directory can get the same modification time.
-
-Most kernels update their clock for modification times every 4 or 10 ms.
-"""
+"""Nanoseconds within which two changes can get the same time. Most kernels update their clock every 4 or 10 ms."""
 UNSETTLED = 0
 
 

@@ -45,7 +45,6 @@ class TransactionState:
         """The outcomes of the transactions from `_decided` on."""
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
-        """Add batches that were appended to the log."""
         self._walk.add(buffer, table, file)
         self._recent.aborted.update()
 

@@ -75,8 +75,6 @@ class ScramCredential:
 
 @dataclass(frozen=True, repr=False)
 class Users:
-    """The users who may connect to a server."""
-
     passwords: dict[str, str] = field(default_factory=dict)  # by user name
     credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict)  # by user name and mechanism
     _secret: bytes = field(default_factory=lambda: os.urandom(32))

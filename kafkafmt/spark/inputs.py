@@ -21,10 +21,7 @@ from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
-"""Iterator of tuples (topic, partition, iterator of decoded records).
-
-The caller must use the records of a tuple before it requests the next tuple.
-"""
+"""Topic, partition and records, which must be used before the next item is requested."""
 
 
 class RecordDataDecoder:

@@ -146,7 +146,6 @@ def make_session(
 
 
 def uses_connect() -> bool:
-    """Return whether a new Spark session of this process would use Spark Connect."""
     from pyspark import SparkContext
 
     if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # set by pyspark when it starts a Spark Connect session

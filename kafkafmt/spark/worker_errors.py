@@ -69,7 +69,6 @@ def _because(line: str, cause: str) -> str:
 
 
 def _line(error: BaseException) -> str:
-    """Convert an exception to a single line."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     text = (str(error).splitlines() or [""])[0]

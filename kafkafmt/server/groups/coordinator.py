@@ -38,16 +38,13 @@ class Coordinator:
             self._add(group_id)
 
     def find(self, group_id: str) -> AnyGroup | None:
-        """Return the group of this name, or None if it does not exist."""
         return self.groups.get(group_id)
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
-        """Return the classic group of this name, or None if no classic group has this name."""
         found = self.groups.get(group_id)
         return found if isinstance(found, ClassicGroup) else None
 
     def find_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group of this name, or None if no consumer group has this name."""
         found = self.groups.get(group_id)
         return found if isinstance(found, ConsumerGroup) else None
 

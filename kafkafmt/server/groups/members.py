@@ -84,7 +84,6 @@ class Member:
 
     @property
     def awaits_join(self) -> bool:
-        """Whether the member waits for a JoinGroup response."""
         return self.respond_to_join is not None
 
     @property

@@ -34,8 +34,6 @@ NO_COMMIT = Commit(-1)
 
 
 class FetchedTopic(NamedTuple):
-    """The committed offsets of one topic in an OffsetFetch response."""
-
     name: str
     topic_id: UUID
     error: ErrorCode

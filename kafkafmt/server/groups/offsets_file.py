@@ -35,10 +35,7 @@ _HEADER_LINE = json.dumps(HEADER).encode() + b"\n"
 SPARE_LINES = 10_000
 """Rewrite the groups file if more lines were appended than it had before, and this many more."""
 SPARE_BYTES = 64 << 20
-"""Rewrite the groups file if this number of bytes was appended.
-
-A client can choose long names and long metadata, so 10,000 lines can have 2 GB.
-"""
+"""Appended bytes after which the file is rewritten. Long names can make 10,000 lines as large as 2 GB."""
 MAX_BYTES = 256 << 20
 """Size of the largest groups file that the server reads, in bytes. The server writes no larger file."""
 FOR_DELETIONS = 1 / 16
@@ -89,7 +86,6 @@ class Entry(NamedTuple):
     type: str = "classic"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as the JSON object of a line in the groups file."""
         if self.protocol_type is not None:
             kind = KINDS[1] if self.type == "classic" else KINDS[4]
         elif self.topic is None:

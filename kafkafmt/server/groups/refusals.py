@@ -97,7 +97,4 @@ REFUSALS: dict[int, Callable[[Any, int, ErrorCode], Any]] = {
     68: _simple("ConsumerGroupHeartbeat"),
     69: _describe_consumers,
 }
-"""Functions that build error responses, by API key.
-
-The arguments of each function are the request, the version of the request, and the error code.
-"""
+"""Functions of request, version and error code that build error responses, by API key."""

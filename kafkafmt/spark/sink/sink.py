@@ -38,8 +38,7 @@ from .writing import Stage, Staged, commit, new_attempt, partition_counts
 
 WRITTEN = ("key", "value", "topic", "partition", "timestamp", "timestampMillis", HEADERS)
 QUERY_PROPERTY = "sql.streaming.queryId"
-"""Name of the local property in which Spark passes the id of a stream to its tasks (``StreamExecution.QUERY_ID_KEY``).
-"""
+"""Local property in which Spark passes the id of a stream to its tasks (``StreamExecution.QUERY_ID_KEY``)."""
 TEXT_TOO = ("key", "value")
 """Columns that can have the type binary or string."""
 

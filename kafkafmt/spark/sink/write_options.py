@@ -25,20 +25,12 @@ NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path"
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
 """Options of Spark streams that Spark also passes to the data sink."""
 HINTS = ("includeHeaders",)
-"""Options of Spark's Kafka sink that are accepted but ignored.
-
-`includeHeaders` has no effect, because headers are always written if the rows have the column
-headers.
-"""
+"""Options of Spark's Kafka sink without an effect: headers are always written if the rows have this column."""
 QUERY_ID = "spark query {}"
 """Default value of the option txnAppId in a stream. `{}` is replaced by the id of the query."""
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
-"""Default size of a batch, in bytes.
-
-The default of a Kafka producer is smaller, because a producer delays records while it fills a
-batch.
-"""
+"""Default size of a batch. A producer's is smaller, because it delays records while it fills a batch."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +42,7 @@ class WriteOptions:
     topic: str | None
     """Topic of all rows. If None, the column topic contains the topic of each row."""
     partitions: int
-    """Number of partitions of a topic that does not exist yet. Rows without a partition number are
-    distributed among these partitions.
-    """
+    """Partitions of a topic that does not exist yet, for rows without a partition number."""
     codec: str
     level: int | None
     batch_bytes: int

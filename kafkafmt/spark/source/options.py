@@ -50,8 +50,7 @@ STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"
 HINTS = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-"""Options of Spark's Kafka source that are accepted but ignored, because they affect only the connection to a broker.
-"""
+"""Options of Spark's Kafka source that only affect the connection to a broker."""
 
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
@@ -118,9 +117,7 @@ class Options:
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
-    """Names of the given options that have an effect only in streams. A batch query ignores them,
-    as in Spark's Kafka source.
-    """
+    """Given options that have an effect only in streams. As in Spark's Kafka source, batch queries ignore them."""
     hints: tuple[str, ...] = ()
     """Names of the given options that are ignored, because they configure a connection to a broker."""
     include_headers: bool = False
@@ -134,7 +131,6 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def selection(self, key: Key) -> Selection:
-        """Return the selection of records to read from one partition."""
         return Selection(
             None if self.start is None else self.start.of(key),
             None if self.end is None else self.end.of(key),

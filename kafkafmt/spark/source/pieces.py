@@ -79,9 +79,7 @@ class Piece:
     topic_id: str | None = None
     """Topic id on the driver. None if it is not known."""
     content: int | None = None
-    """Position after the last nonzero byte of the segment on the driver. None if the driver has found no hole at the
-    end of the segment.
-    """
+    """End of the segment's nonzero bytes on the driver. None: it found no hole at the end."""
 
     @property
     def segment(self) -> SegmentFile:

@@ -38,15 +38,9 @@ class DataLossError(RuntimeError):
 
 
 OPEN_COST = 1 << 20
-"""Number of bytes that can be read in the time needed to open a partition.
-
-It is added to the size of each split (a range of a partition) when the cost of a task is estimated.
-"""
+"""Bytes that can be read in the time to open a partition. Each split costs so much in addition."""
 MAX_TASKS = 20_000
-"""Approximate maximum number of tasks of a query, unless the option splitBytes is set.
-
-For example, Spark's driver needs 0.5 GB for 170,000 tasks, and planning takes a long time.
-"""
+"""Approximate limit without splitBytes. Spark's driver needs 0.5 GB, and much time, for 170,000 tasks."""
 MOST_PARTS = 200_000
 """Largest number of parts into which a partition may be divided by the option `maxRecordsPerPartition`.
 
@@ -56,11 +50,7 @@ can need too many parts, because its offsets can have large gaps.
 FASTEST = 1
 """Compression level of zlib."""
 RUNS_A_SPLIT = 8
-"""Approximate number of groups of consecutive batches in a split (the data that a task reads from a partition).
-
-A group is never divided. If each split consists of several groups, all splits have about the same
-size.
-"""
+"""Groups of batches in a split. A group is never divided, so several make splits of about the same size."""
 
 
 DoubtIn = tuple[PartitionDir, Doubt]
@@ -109,9 +99,7 @@ class Plan:
     damaged: list[tuple[PartitionDir, Damage]]
     """Damage in the offset ranges of the query that was found during planning."""
     doubts: list[DoubtIn] = field(default_factory=list)
-    """Transactions with an unknown outcome and with records in the offset ranges of the query.
-    "read_committed" omits these records.
-    """
+    """Transactions in doubt with records in the ranges of the query, which "read_committed" omits."""
     lost: list[tuple[PartitionDir, Damage]] = field(default_factory=list)
     """Selected offsets at the ends of the logs that are lost. Tasks find other lost offsets."""
 
@@ -126,7 +114,6 @@ class _Selected:
 
     @property
     def key(self) -> Key:
-        """The topic and the number of the partition."""
         return self.log.topic, self.log.partition
 
     def segments(self) -> list[SegmentFile]:

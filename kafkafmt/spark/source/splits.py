@@ -24,10 +24,7 @@ from .pieces import Piece, plain_bytes
 from .same_log import data_size, topic_id_of
 
 SPLIT_BYTES = 64 << 20
-"""Approximate size of a split (a range of a partition that a task reads), in bytes.
-
-Smaller splits would be inefficient, because Spark needs about 30 ms to run a task.
-"""
+"""Approximate size of a split. Smaller ones would be inefficient: Spark needs about 30 ms to run a task."""
 
 
 @dataclass

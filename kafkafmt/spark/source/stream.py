@@ -56,10 +56,7 @@ except ImportError as _missing:
     raise OptionError("streams need Spark 4.2 or newer") from _missing
 
 RUN_BYTES = 256 << 10
-"""Largest size of a group of consecutive batches, in bytes, if a micro-batch is divided by numbers of offsets.
-
-It is small, because two tasks read the same group if the range of a task ends inside the group.
-"""
+"""Largest group of batches if offsets limit a split. Small, because two tasks read a group at their border."""
 
 SMALL_SEGMENT = 1 << 20
 """Largest size of a segment without an index that tasks read from its start, in bytes."""
