@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .constants import MAX_OFFSET
+from .constants import MAGIC_V2, MAX_OFFSET
 from .errors import KafkaFormatError
 from .text import shown
 
@@ -63,6 +63,9 @@ the position and size of the decompressed records. For formats 0 and 1, `attribu
 the bits that these formats use.
 """
 
+TABLE_ROWS = 8192
+"""Largest number of batch headers in an array."""
+
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 """Fields of records that `decode_records` can decode, each into separate arrays."""
 
@@ -95,6 +98,11 @@ def last_offsets(batches: BatchTable) -> IntArray:
     last: IntArray = first + np.maximum(batches["last_offset_delta"], 0)
     last[last < first] = MAX_OFFSET
     return last
+
+
+def thinned(rows: BatchTable) -> bool:
+    """Return whether one of the batches has fewer records than offsets."""
+    return bool(((rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])).any())
 
 
 def divided_at(batches: BatchTable, borders: IntArray) -> Iterator[BatchTable]:

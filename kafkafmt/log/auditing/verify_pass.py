@@ -17,13 +17,12 @@ from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...records.java_reads import refused_by_java
 from ...records.reader import count_records
-from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer
+from ...types import BATCH_DTYPE, TABLE_ROWS, BatchSummary, BatchTable, Buffer
 from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.events import Events
 from ..reading.hidden_markers import is_harmless
 from ..reading.known_wrappers import KnownWrappers, wrappers_of
 from ..reading.part import Part
-from ..reading.part_builder import TABLE_ROWS
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._backend import core
-from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray
+from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, Buffer, IntArray
 from ..format.file_view import aligned_buffer
-from .part_builder import TABLE_ROWS
 from .parts import RunColumns
 from .segment_tables import TableReader
 

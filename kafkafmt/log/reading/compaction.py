@@ -20,8 +20,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...constants import MAGIC_V2
-from ...types import BatchTable, IntArray
+from ...types import BatchTable, IntArray, thinned
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import UNKNOWN_COUNT, RunColumns
 from .topic_configs import cleanup_policy
@@ -66,14 +65,14 @@ def is_recorded(directory: PartitionDir) -> bool:
     return directory.compacts
 
 
-def thinned(rows: BatchTable) -> bool:
-    """Return whether one of the batches has fewer records than offsets."""
-    return bool(((rows["magic"] == MAGIC_V2) & (rows["count"] <= rows["last_offset_delta"])).any())
-
-
 def shown_by(rows: BatchTable, first: IntArray, last: IntArray) -> bool:
     """Return whether adjacent batches show that the log was compacted, even if one of them may be out of place."""
-    return thinned(rows) or int(np.count_nonzero(first[1:] > last[:-1] + 1)) >= MANY_GAPS
+    return is_shown(thinned(rows), int(np.count_nonzero(first[1:] > last[:-1] + 1)))
+
+
+def is_shown(lacks_records: bool, gaps: int) -> bool:
+    """Return whether thinned batches or the number of gaps between batches show that the log was compacted."""
+    return lacks_records or gaps >= MANY_GAPS
 
 
 def runs_lack_offsets(runs: RunColumns) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -48,6 +49,29 @@ class Events:
             yield extent
             at = before
         yield from self.damaged[at:]
+
+
+class EventDamage:
+    """Base class of callbacks that receive all damage of a segment plan at once, before the batches of the segment.
+
+    `PartitionLog.parts` calls `begin` before the batches of a planned segment, and `end` after them.
+    It calls the object itself for each damaged byte range that the plan does not list.
+    """
+
+    @abstractmethod
+    def __call__(self, damage: Damage) -> None:
+        """Process a damaged byte range that the plan does not list.
+
+        `parts` calls this method before it yields the batches after the damage.
+        """
+
+    @abstractmethod
+    def begin(self, events: Events) -> None:
+        """Process the damage in `events`, before the batches in `events` are yielded."""
+
+    @abstractmethod
+    def end(self, file: str) -> None:
+        """Process the damage after the last batch of the segment. `file` is the name of the segment."""
 
 
 def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:

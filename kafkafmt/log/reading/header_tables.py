@@ -13,10 +13,9 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_V2, MIN_BATCH_LENGTH
-from ...types import BATCH_DTYPE, BatchTable, last_offsets
+from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, last_offsets
 from ..format.file_view import FileView, aligned_buffer
 from .header_walk import FEW_BATCHES, REMOTE_BLOCK, SMALL_BATCH, UnclearHeadersError, read_batch
-from .part_builder import TABLE_ROWS
 
 BLOCK = 1 << 20
 """Size in bytes of the blocks in which a segment with small batches is read."""

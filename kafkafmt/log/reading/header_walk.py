@@ -24,11 +24,9 @@ from ...constants import (
     MIN_LENGTHS,
     TRANSACTIONAL_BIT,
 )
-from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
+from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, Buffer, last_offsets, thinned
 from ..format.file_view import FileView, aligned_buffer
 from ..format.producers import Marker
-from .compaction import MANY_GAPS, thinned
-from .part_builder import TABLE_ROWS
 
 SMALL_BATCH = 8 << 10
 """Maximum size of a small batch, in bytes."""
@@ -127,11 +125,6 @@ class HeaderWalk:
     def _headers(self) -> BatchTable:
         """Array for the batch headers in a block."""
         return np.empty(TABLE_ROWS, BATCH_DTYPE)
-
-    @property
-    def shows_compaction(self) -> bool:
-        """Whether the batches show that the log was compacted, even if one of them may be out of place."""
-        return self.thinned or self.gaps >= MANY_GAPS
 
     def open(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:
         """Begin a segment.

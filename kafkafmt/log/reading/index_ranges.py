@@ -22,8 +22,8 @@ from ...types import BATCH_DTYPE, IntArray, last_offset
 from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, all_offset_entries
 from ..format.preallocated import start_of_last_hole
+from .heads import read_head
 from .partition_dir import SegmentFile
-from .ranges import read_head
 
 RANGE_BYTES = 4 << 20
 """Approximate size of the byte ranges into which a segment is divided. A range is held in memory

@@ -18,13 +18,13 @@ from ...records.reader import ALL_OFFSETS, OffsetLimits
 from ...types import last_offsets
 from ..format.file_view import FileView
 from ..format.preallocated import is_hole, only_zeros
+from .heads import read_head
 from .index_lookup import SCAN_BYTES, largest_timestamp, position_before, time_bounds
 from .index_ranges import whole_segment
 from .part import Part
 from .partition import PartitionLog
 from .partition_dir import SegmentFile
 from .planned_log import UNKNOWN
-from .ranges import read_head
 from .segment_tables import FIRST_READ
 from .segment_walker import Walker
 

@@ -39,6 +39,7 @@ from ..format.file_view import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import file_name, offsets_in
 from ..format.snapshots import ProducerEntry, read_snapshot
+from .compaction import is_shown
 from .header_walk import HeaderWalk, TransactionalBatches, UnclearHeadersError, read_batch
 from .index_ranges import ReadCounts, stretch_of
 from .partition_dir import PartitionDir, SegmentFile
@@ -202,7 +203,9 @@ def outcomes_near(
         return None
     if high < end or outcomes.spans or not outcomes.agrees_with_indexes(base if low is None else low, high):
         return None
-    if walk.gaps and not walk.shows_compaction and not directory.was_cleaned:  # batches after a gap can be out of place
+    if (
+        walk.gaps and not is_shown(walk.thinned, walk.gaps) and not directory.was_cleaned
+    ):  # batches after a gap can be out of place
         return None
     result = Transactions()
     result.aborted.update(outcomes.aborted)

@@ -7,12 +7,10 @@ import itertools
 import numpy as np
 
 from ..._backend import core
-from ...types import BATCH_DTYPE, BatchTable, IntArray
+from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, IntArray
 from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, problem_message
 from .segment_stats import Stats
 
-TABLE_ROWS = 8192
-"""Largest number of batch headers in an array."""
 CRC_INTERVAL = 4096
 """Number of consecutive damaged batches that form one group for error messages.
 

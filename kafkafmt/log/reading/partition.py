@@ -18,8 +18,9 @@ from ...types import COLUMNS, BatchTable, RecordColumns
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from ..format.unreadable import named
-from .damage_callbacks import BatchDamage, CollectedDamage, EventDamage, OnDamage
-from .events import Events
+from .damage_callbacks import BatchDamage, CollectedDamage, OnDamage
+from .events import EventDamage, Events
+from .heads import MAX_HEADERS_READ, reach
 from .index_ranges import Stretch, stretch_of
 from .missing import changed
 from .models import Damage, DamagedLogError
@@ -30,7 +31,6 @@ from .partition_dir import SegmentFile
 from .parts import Run
 from .plan import SegmentPlan, with_cause
 from .planned_log import PlannedLog
-from .ranges import MAX_HEADERS_READ, reach
 from .remainder import Remainder, StretchRemainder
 from .segment_tables import Scratch
 from .segment_walker import Walker

@@ -24,6 +24,7 @@ from .damaged_spans import DamageColumns
 from .events import Events
 from .failed_wrappers import MOST_FAILED
 from .gaps import has_gap
+from .heads import reach
 from .index_lookup import indexed_offset, last_position_below, position_before
 from .index_ranges import Stretch, last_border
 from .loss import Losses
@@ -32,7 +33,7 @@ from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import UNKNOWN_COUNT, Extents, Run, RunColumns
 from .plan import SegmentPlan, plan_view
-from .ranges import reach, sound_runs
+from .ranges import sound_runs
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_tables import FIRST_READ, Scratch
 from .segment_walker import See, Walker

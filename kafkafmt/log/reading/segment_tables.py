@@ -23,13 +23,12 @@ from ...constants import (
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...text import quantity
-from ...types import BATCH_DTYPE, BatchTable, ByteArray, IntArray
+from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, ByteArray, IntArray
 from ..format.file_view import FileView, aligned_buffer
 from ..format.preallocated import occupied
 from .batch_finder import OwnCrc
 from .batch_head import Head
 from .known_wrappers import KnownWrappers
-from .part_builder import TABLE_ROWS
 from .parts import SPAN_COLUMNS
 from .search import Search
 

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 from ...constants import NO_END
 from ...errors import KafkaFormatError
 from ..format.file_view import FileView
+from .heads import read_head
 from .index_lookup import position_before
 from .partition import PartitionLog
 from .partition_dir import SegmentFile
-from .ranges import read_head
 
 
 class HasFileno(Protocol):

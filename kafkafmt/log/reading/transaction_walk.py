@@ -29,8 +29,7 @@ from ...records import RecordReader
 from ...types import BatchSummary, BatchTable, Buffer, IntArray
 from ..format import files
 from ..format.producers import Marker, marker_reader, read_markers
-from .damage_callbacks import EventDamage
-from .events import Events
+from .events import EventDamage, Events
 from .hidden_markers import HidingPlaces, can_hide_markers, is_harmless
 from .models import Damage
 from .nearby_transactions import open_at_end

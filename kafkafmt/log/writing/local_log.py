@@ -32,8 +32,8 @@ from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ..format.leader_epochs import Epochs, assigned, epochs_of, within
 from ..format.names import snapshot_offset_of
 from ..format.snapshots import snapshot_of
+from ..reading.heads import reach
 from ..reading.models import Damage
-from ..reading.ranges import reach
 from .active import ActiveSegment
 from .index_builder import SegmentIndexes, State
 from .recovery import delete_segment, load, make_segment, path_of
