@@ -9,11 +9,12 @@ from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES, NO_END
 from ...paths import input_path
 from ..reading.choice import PartitionNotFoundError
-from ..reading.discovery import Discovery, discover
+from ..reading.discovery import Discovery
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.patterns import matching
 from ..reading.read_limits import ReadLimits
+from ..reading.replicas import discover
 from ..reading.sources import OpenedLog, Source, resolve
 from .diff_batches import MOST_SPANS, Spans, compare_batches
 from .diff_files import compare_epochs, compare_transactions, differing_ranges

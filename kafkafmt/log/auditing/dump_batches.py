@@ -32,10 +32,11 @@ from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offset
 from ..format.file_view import FileView
 from ..format.snapshots import sequence_after
 from ..format.unreadable import named, overlapping
-from ..reading.discovery import NoLogError, discover
+from ..reading.discovery import NoLogError
 from ..reading.partition import PartitionLog
 from ..reading.plan import UNREADABLE
 from ..reading.read_limits import ReadLimits
+from ..reading.replicas import discover
 from ..reading.segment_walker import Walker
 from .dump_items import DumpedBatch, DumpedRecord, InvalidBytes, Item, OffsetGap, Problem
 

@@ -22,9 +22,9 @@ from ..format.index_entries import (
     read_transaction_index,
 )
 from ..format.snapshots import read_snapshot
-from ..reading.discovery import discover
 from ..reading.models import Finding
 from ..reading.partition import PartitionLog
+from ..reading.replicas import discover
 from .audit_indexes import IndexAudit
 from .dump_items import DumpedProducer, OffsetIndexEntry, Problem, TimeIndexEntry, TransactionIndexEntry, finding
 

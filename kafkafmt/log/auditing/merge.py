@@ -12,10 +12,10 @@ import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...types import last_offsets
-from ..reading.discovery import discover
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
 from ..reading.read_limits import ReadLimits
+from ..reading.replicas import discover
 from ..reading.segment_walker import Walker
 from .merge_choice import choose
 from .merge_copy import MergedDirectory, SourceRange, diverged_ranges, source_ranges

@@ -16,8 +16,9 @@ from ... import arguments
 from ...paths import Location
 from ...threads import StoppablePool
 from ..reading.choice import choose_partitions
-from ..reading.discovery import Discovery, discover
+from ..reading.discovery import Discovery
 from ..reading.partition_dir import PartitionDir
+from ..reading.replicas import discover
 from ..reading.sources import Sources, resolve
 from .reports import UnreadablePartition
 

@@ -33,14 +33,13 @@ from ..format.checkpoints import (
 )
 from ..format.names import PartitionName, parse_partition_name
 from ..format.packed import base_of, bases_in, is_log_name, segment_name_of
-from . import recognize
 from .archives import archive_root
-from .listings import Listings, NoListings
+from .listings import Listings
 from .models import Finding
 from .nearby_logs import nearby_logs
 from .partition_dir import CLUSTER_METADATA, PartitionDir, SegmentFile
 from .patterns import matching
-from .replicas import choose_replicas, in_order
+from .recognize import OpenSearch, has_valid_batch, packed_logs, packed_segments, packing, starts_with_batch
 
 INCOMPLETE = ".kafkafmt-salvage"
 """Name of the subdirectory in which `salvage` writes its output. A log directory that contains such
@@ -96,54 +95,25 @@ class Discovery:
     messages: list[str]
 
 
-def discover(
+def find_partitions(
     paths: Iterable[str | os.PathLike[str] | UrlPath],
-    replicas: str | None = None,
-    listings: Listings | None = None,
-    *,
-    every_replica: bool = False,
-) -> Discovery:
-    """Find all partitions under the given paths.
+    listings: Listings,
+    messages: list[str],
+    search_in: OpenSearch,
+) -> list[PartitionDir]:
+    """Find all partitions under the given paths, also several directories with the same partition.
 
-    Parameters
-    ----------
-    paths : iterable of str, os.PathLike or UrlPath
-        `.log` files, partition directories and log directories.
-    replicas : "longest", optional
-        If two directories contain the same partition, return only the copy with the higher end
-        offset. By default, this case raises an error.
-    listings : Listings, optional
-        Cache of directory listings. A local partition directory is listed again only if it has
-        changed since an earlier call.
-    every_replica : bool, default False
-        If several directories contain the same partition, return all of them. `replicas` is then
-        ignored.
-
-    Returns
-    -------
-    Discovery
-        The partitions, and messages about files that are not read.
-
-    Raises
-    ------
-    OSError
-        A path cannot be read. If a path contains no log, the error is a `NoLogError`.
-    ValueError
-        A path is not valid (see `input_path`), or `replicas` is wrong. If two directories contain
-        the same partition, the error is a `DuplicatePartitionError`.
+    Messages for the user are added to `messages`. `search_in` opens the search for valid batches in
+    files that may be no Kafka logs. The exceptions are those of `discover`.
     """
-    if replicas not in (None, "longest"):
-        raise ValueError(f"replicas is {shown(replicas)}; it must be 'longest' or None")
     found: list[PartitionDir] = []
-    messages: list[str] = []
     for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
-        found += _discover_path(path, messages, listings or NoListings())
+        found += _discover_path(path, messages, listings, search_in)
     merged = _merged(found)
     metadata_logs = tuple(dict.fromkeys(p.path for p in merged if p.topic == CLUSTER_METADATA))
     for partition in merged:
         partition.metadata_logs = metadata_logs
-    chosen = in_order(merged) if every_replica else choose_replicas(merged, replicas, messages)
-    return Discovery(chosen, list(dict.fromkeys(messages)))
+    return merged
 
 
 def _is_file(path: Location) -> bool:
@@ -189,12 +159,14 @@ def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
     return segment.base_offset is None, segment.base_offset or 0, segment.name
 
 
-def _discover_path(path: Location, messages: list[str], listings: Listings) -> list[PartitionDir]:
+def _discover_path(
+    path: Location, messages: list[str], listings: Listings, search_in: OpenSearch
+) -> list[PartitionDir]:
     if _is_file(path):
         inside = archive_root(path)
         if inside is not None:
-            return _discover_path(inside, messages, listings)
-        _check_log_file(path)
+            return _discover_path(inside, messages, listings, search_in)
+        _check_log_file(path, search_in)
         _, names, sizes = files.list_with_sizes(path.parent)
         return [replace(_partition(path.parent, [path.name], names, sizes, messages, named=True), whole=False)]
     parsed = parse_partition_name(path.name)
@@ -215,17 +187,17 @@ def _discover_path(path: Location, messages: list[str], listings: Listings) -> l
         partition = _partition(path, logs, names, sizes, messages, named=True, checkpoints=checkpoints)
         listings.add(path, state, partition)
         return [partition]
-    packed = recognize.packed_logs(names)
+    packed = packed_logs(names)
     links = [n for n in names if parse_partition_name(n).parsed and not files.is_file(path / n)]
     messages += [f"{path / link}: the target of the link does not exist" for link in links]
     # Requests for missing objects are avoided, because each request takes long.
     existing = [n for n in OFFSET_CHECKPOINTS if n in sizes] if isinstance(path, UrlPath) else OFFSET_CHECKPOINTS
     own = _read_checkpoints(path, existing, CLEAN_SHUTDOWN in names)
-    found = _partitions_in(path, directories, own, messages, listings)
+    found = _partitions_in(path, directories, own, messages, listings, search_in)
     if found:
         messages += [_packed_message(path / name) for name in packed]
         return found
-    valid = [n for n in logs if recognize.has_valid_batch(path / n)]
+    valid = [n for n in logs if has_valid_batch(path / n, search_in)]
     if valid:
         return [_partition(path, valid, names, sizes, messages, named=True, checkpoints=checkpoints)]
     if checkpoints is not None and (PARTITION_METADATA in names or checkpoints.prove((parsed.topic, parsed.partition))):
@@ -237,26 +209,26 @@ def _discover_path(path: Location, messages: list[str], listings: Listings) -> l
     raise NoLogError(f"{path}: no Kafka log found ({why}){hint}")
 
 
-def _check_log_file(path: Location) -> None:
+def _check_log_file(path: Location, search_in: OpenSearch) -> None:
     """Raise `NoLogError` if a file is not a Kafka log.
 
     A `.log` file with a name of 20 digits is treated as a Kafka log, even if it contains no valid
     batch.
     """
     log = is_log_name(path.name)
-    if log and recognize.starts_with_batch(path):
+    if log and starts_with_batch(path, search_in):
         return
-    packing = None if segment_name_of(path.name) else recognize.packing(path)
-    if log and packing is None and (base_of(path.name) is not None or recognize.has_valid_batch(path)):
+    packed = None if segment_name_of(path.name) else packing(path)
+    if log and packed is None and (base_of(path.name) is not None or has_valid_batch(path, search_in)):
         return
     what = "not a Kafka log, because the name is not a base offset of 20 digits, and the file contains no valid batch"
     if not log:
         what = "not a .log file, a partition directory or a log directory"
-    raise NoLogError(f"{path}: {packing or what}")
+    raise NoLogError(f"{path}: {packed or what}")
 
 
 def _packed_message(path: Location) -> str:
-    return f"{path}: not read; {recognize.packing(path) or 'unpack it first'}"
+    return f"{path}: not read; {packing(path) or 'unpack it first'}"
 
 
 def _few(names: list[str]) -> str:
@@ -266,7 +238,12 @@ def _few(names: list[str]) -> str:
 
 
 def _partitions_in(
-    path: Location, directories: list[str], checkpoints: Checkpoints, messages: list[str], listings: Listings
+    path: Location,
+    directories: list[str],
+    checkpoints: Checkpoints,
+    messages: list[str],
+    listings: Listings,
+    search_in: OpenSearch,
 ) -> list[PartitionDir]:
     """Return the partition directories of a log directory.
 
@@ -277,7 +254,7 @@ def _partitions_in(
     def read(directory: str) -> tuple[PartitionDir | None, list[str]]:
         name, notes = parse_partition_name(directory), list[str]()
         try:
-            return _partition_in(path / directory, name, notes, checkpoints, listings), notes
+            return _partition_in(path / directory, name, notes, checkpoints, listings, search_in), notes
         except OSError as error:
             if name.parsed:
                 unreadable = PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error)
@@ -299,6 +276,7 @@ def _partition_in(
     messages: list[str],
     checkpoints: Checkpoints,
     listings: Listings,
+    search_in: OpenSearch,
 ) -> PartitionDir | None:
     """Return the partition directory at `path`, or None if `path` is not a partition directory.
 
@@ -313,7 +291,7 @@ def _partition_in(
     except FileNotFoundError:
         messages.append(f"{path}: deleted before it was read, by retention or with its topic")
         return None
-    logs = _segments_among(path, inner)
+    logs = _segments_among(path, inner, search_in)
     if not name.parsed and not any(base_of(n) is not None for n in logs):
         return None
     lost = name.parsed and name.state == "live" and checkpoints.prove((name.topic, name.partition))
@@ -324,14 +302,14 @@ def _partition_in(
     return partition
 
 
-def _segments_among(path: Location, names: list[str]) -> list[str]:
+def _segments_among(path: Location, names: list[str], search_in: OpenSearch) -> list[str]:
     """Return the names of the `.log` files in a directory.
 
     If no file name is a base offset, only `.log` files that contain a valid batch are returned.
     """
     logs = [n for n in names if is_log_name(n)]
     named = any(base_of(n) is not None for n in logs)
-    return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
+    return logs if named else [n for n in logs if has_valid_batch(path / n, search_in)]
 
 
 def _read_checkpoints(
@@ -419,7 +397,7 @@ def _checkpoints_next_to(path: Location, messages: list[str]) -> Checkpoints:
 def _skipped(path: Location, names: list[str], segments: list[SegmentFile]) -> list[str]:
     """Return messages about compressed segments that are not read."""
     messages: list[str] = []
-    packed = recognize.packed_segments(names)
+    packed = packed_segments(names)
     if not packed:  # otherwise, each segment would keep its name in memory
         return messages
     read = {s.name for s in segments}

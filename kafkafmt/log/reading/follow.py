@@ -27,12 +27,13 @@ from ...types import COLUMNS, BatchTable, Buffer, last_offset, last_offsets
 from ..format import files
 from ..format.file_view import FileView
 from .damage_callbacks import OnDamage
-from .discovery import NoLogError, discover
+from .discovery import NoLogError
 from .partition import PartitionLog
 from .partition_dir import PartitionDir, SegmentFile
 from .plan import UNREADABLE
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .record_selection import EVERYTHING, Selection
+from .replicas import discover
 from .segment_tables import FIRST_READ
 from .segment_walker import Walker
 from .transaction_walk import TransactionWalk, settle_hidden

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from ...constants import ENTRY_OVERHEAD, LENGTH_AT, MAGIC_AT, MAGIC_END, MAGIC_V2, MIN_LENGTHS
 from ...paths import Location
 from ..format.file_view import FileView
 from ..format.names import base_offset_of, parse_partition_name
-from .batch_finder import BatchFinder
 
 SEARCHED = 16 << 20
 """Number of bytes that are searched for a valid batch in a `.log` file whose name is not a base offset."""
@@ -35,6 +35,19 @@ _NAMES = {
 _NOT_PACKED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 """Suffixes of nearly all files in a partition directory. Comparing suffixes is faster than searching for `_SUFFIX`."""
 _SUFFIX = re.compile(rf"((?:\.tar)?\.({'|'.join(_NAMES)}))\Z", re.IGNORECASE)
+
+
+class BatchSearch(Protocol):
+    """Finds valid batches in a file."""
+
+    def valid(self, position: int) -> bool:
+        """Return whether a valid batch begins at a position."""
+
+    def find(self, start: int, end: int) -> Iterator[int]:
+        """Yield the positions of valid batches that begin at positions in [start, end)."""
+
+
+OpenSearch = Callable[[FileView], BatchSearch]
 
 
 def packing_of_name(name: str) -> str | None:
@@ -89,7 +102,7 @@ def _stems(names: list[str]) -> list[tuple[str, str]]:
     ]
 
 
-def has_valid_batch(path: Location) -> bool:
+def has_valid_batch(path: Location, search_in: OpenSearch) -> bool:
     """Return whether the first 16 MiB of a file contain a valid batch.
 
     The result is False if the file is missing, unreadable, compressed or an archive.
@@ -99,7 +112,7 @@ def has_valid_batch(path: Location) -> bool:
     except (FileNotFoundError, PermissionError):
         return False
     with view:
-        search = BatchFinder(view)
+        search = search_in(view)
         if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(0):
             return False  # a tar archive can contain valid batches, but it is not a log
         return (
@@ -111,7 +124,7 @@ def has_valid_batch(path: Location) -> bool:
 def _by_length(view: FileView) -> Iterator[int]:
     """Yield the positions of batches in a file. The position of the next batch is computed from a length field.
 
-    Unlike `BatchFinder.find`, this function does not ignore batches with implausible header fields.
+    Unlike `BatchSearch.find`, this function does not ignore batches with implausible header fields.
     """
     position = 0
     for _ in range(FOLLOWED):
@@ -125,7 +138,7 @@ def _by_length(view: FileView) -> Iterator[int]:
         position += ENTRY_OVERHEAD + length
 
 
-def starts_with_batch(path: Location) -> bool:
+def starts_with_batch(path: Location, search_in: OpenSearch) -> bool:
     """Return whether a file starts with a valid batch."""
     with FileView(path, fill_unreadable=True) as view:
-        return BatchFinder(view).valid(0)
+        return search_in(view).valid(0)

@@ -1,10 +1,16 @@
-"""Choose which replica of a partition is read if several paths contain the same partition."""
+"""Find the partitions under paths, and choose which replica is read if several paths contain the same partition."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from typing import Any
 
-from ...paths import Location
+from ...paths import Location, UrlPath
+from ...text import shown
+from .batch_finder import BatchFinder
+from .discovery import Discovery, find_partitions
+from .listings import Listings, NoListings
 from .partition import PartitionLog
 from .partition_dir import PartitionDir
 
@@ -72,3 +78,47 @@ def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: l
         messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, but its replica {loser.path} is not")
         kept[at] = winner
     return kept
+
+
+def discover(
+    paths: Iterable[str | os.PathLike[str] | UrlPath],
+    replicas: str | None = None,
+    listings: Listings | None = None,
+    *,
+    every_replica: bool = False,
+) -> Discovery:
+    """Find all partitions under the given paths.
+
+    Parameters
+    ----------
+    paths : iterable of str, os.PathLike or UrlPath
+        `.log` files, partition directories and log directories.
+    replicas : "longest", optional
+        If two directories contain the same partition, return only the copy with the higher end
+        offset. By default, this case raises an error.
+    listings : Listings, optional
+        Cache of directory listings. A local partition directory is listed again only if it has
+        changed since an earlier call.
+    every_replica : bool, default False
+        If several directories contain the same partition, return all of them. `replicas` is then
+        ignored.
+
+    Returns
+    -------
+    Discovery
+        The partitions, and messages about files that are not read.
+
+    Raises
+    ------
+    OSError
+        A path cannot be read. If a path contains no log, the error is a `NoLogError`.
+    ValueError
+        A path is not valid (see `input_path`), or `replicas` is wrong. If two directories contain
+        the same partition, the error is a `DuplicatePartitionError`.
+    """
+    if replicas not in (None, "longest"):
+        raise ValueError(f"replicas is {shown(replicas)}; it must be 'longest' or None")
+    messages: list[str] = []
+    found = find_partitions(paths, listings or NoListings(), messages, BatchFinder)
+    chosen = in_order(found) if every_replica else choose_replicas(found, replicas, messages)
+    return Discovery(chosen, list(dict.fromkeys(messages)))

@@ -28,10 +28,11 @@ from ..format.checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
-from ..reading.discovery import Discovery, discover
+from ..reading.discovery import Discovery
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.record_selection import OffsetBound, Selection
+from ..reading.replicas import discover
 
 CLUSTER_METADATA = "__cluster_metadata"
 METADATA_LOG = f"{CLUSTER_METADATA}-0"
