@@ -9,8 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..log.auditing import dump_items as items
-from ..log.auditing.dump_items import Item
+from ..log.auditing.dump_items import (
+    DumpedBatch,
+    DumpedProducer,
+    DumpedRecord,
+    EmptyIndex,
+    InvalidBytes,
+    Item,
+    OffsetGap,
+    OffsetIndexEntry,
+    Problem,
+    SaneIndex,
+    TimeIndexEntry,
+    TransactionIndexEntry,
+)
 
 Row = dict[str, Any]
 TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
@@ -21,7 +33,7 @@ def row_of(item: Item) -> Row:
     return ROWS[type(item)](item)
 
 
-def _batch(b: items.DumpedBatch) -> Row:
+def _batch(b: DumpedBatch) -> Row:
     row: Row = {
         "type": "batch",
         "position": b.position,
@@ -50,7 +62,7 @@ def _batch(b: items.DumpedBatch) -> Row:
     }
 
 
-def _record(r: items.DumpedRecord) -> Row:
+def _record(r: DumpedRecord) -> Row:
     row: Row = {
         "type": "record",
         "offset": r.offset,
@@ -67,7 +79,7 @@ def _record(r: items.DumpedRecord) -> Row:
     return row if r.control is None else row | {"control": r.control}
 
 
-def _producer(p: items.DumpedProducer) -> Row:
+def _producer(p: DumpedProducer) -> Row:
     row: Row = {
         "type": "snapshot",
         "producerId": p.producer_id,
@@ -87,7 +99,7 @@ def _producer(p: items.DumpedProducer) -> Row:
     }
 
 
-def _transaction(t: items.TransactionIndexEntry) -> Row:
+def _transaction(t: TransactionIndexEntry) -> Row:
     return {
         "type": "txnindex",
         "version": t.version,
@@ -98,7 +110,7 @@ def _transaction(t: items.TransactionIndexEntry) -> Row:
     }
 
 
-def _problem(p: items.Problem) -> Row:
+def _problem(p: Problem) -> Row:
     row = {"type": p.kind, "file": p.file, "error": p.code, "message": p.message}
     return row | {"position": p.position, "length": p.length}
 
@@ -109,15 +121,15 @@ def _named(kind: str) -> Callable[[Any], Row]:
 
 
 ROWS: dict[type[Any], Callable[[Any], Row]] = {
-    items.DumpedBatch: _batch,
-    items.DumpedRecord: _record,
-    items.OffsetIndexEntry: _named("index"),
-    items.TimeIndexEntry: _named("timeindex"),
-    items.TransactionIndexEntry: _transaction,
-    items.DumpedProducer: _producer,
-    items.Problem: _problem,
-    items.OffsetGap: _named("gap"),
-    items.InvalidBytes: _named("rest"),
-    items.EmptyIndex: _named("empty"),
-    items.SaneIndex: _named("sane"),
+    DumpedBatch: _batch,
+    DumpedRecord: _record,
+    OffsetIndexEntry: _named("index"),
+    TimeIndexEntry: _named("timeindex"),
+    TransactionIndexEntry: _transaction,
+    DumpedProducer: _producer,
+    Problem: _problem,
+    OffsetGap: _named("gap"),
+    InvalidBytes: _named("rest"),
+    EmptyIndex: _named("empty"),
+    SaneIndex: _named("sane"),
 }

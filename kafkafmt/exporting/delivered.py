@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from .._backend import core
 from ..constants import MAX_OFFSET
 from ..log import PartitionDir, PartitionLog, SegmentFile
-from ..log.format import files
 from ..log.format.file_view import FileView, content_size
+from ..log.format.files import path_exists
 from ..log.format.unreadable import overlapping
 from ..log.reading.missing import check_retention, unavailable
 from ..log.reading.plan import SegmentPlan, plan_segment
@@ -101,7 +101,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
     """Check whether retention has removed a segment that an executor cannot find, and report the removal."""
     # If the driver finds the file, raise OSError: the path refers to different directories on the
     # two hosts.
-    if files.exists(segment.path):
+    if path_exists(segment.path):
         raise unavailable(
             segment,
             f"the file exists on the driver, but not on host {host}: the path refers to another directory on that host",

@@ -11,8 +11,9 @@ from typing import Any
 
 from ..errors import KafkaFormatError
 from ..log import NoLogError, PartitionDir, discover
-from ..log.format import file_view, files
 from ..log.format.checkpoints import META_PROPERTIES, read_meta_properties
+from ..log.format.file_view import read_text
+from ..log.format.files import is_file, list_directory, path_exists
 from ..log.reading.archives import archive_root
 from ..log.reading.patterns import matching
 from ..paths import Location, UrlPath, input_path
@@ -52,16 +53,16 @@ def find_source(path: str | os.PathLike[str], tell: Callable[[str], None]) -> Me
     if len(found) > 1:
         raise NoLogError(f"{path}: matches {len(found)} paths; specify one node's directory")
     place = found[0]
-    if files.is_file(place):
+    if is_file(place):
         name = SNAPSHOT_NAME.match(place.name)
         if name:
             only = SnapshotFile(place, int(name[1]), int(name[2]))
             return MetadataSource(place, None, [only], _properties(place.parent.parent, tell))
         place = archive_root(place) or place.parent
-    directories, names = files.list_directory(place)
+    directories, names = list_directory(place)
     if METADATA_PARTITION in directories:
         place /= METADATA_PARTITION
-        names = files.list_directory(place)[1]
+        names = list_directory(place)[1]
     elif place.name != METADATA_PARTITION and not any(SNAPSHOT_NAME.match(n) or n == QUORUM_STATE for n in names):
         raise NoLogError(f"{path}: there is no {METADATA_PARTITION}; {WHERE}")
     snapshots = [SnapshotFile(place / n, int(m[1]), int(m[2])) for n in names if (m := SNAPSHOT_NAME.match(n))]
@@ -90,7 +91,7 @@ def _log(place: Location, snapshots: list[SnapshotFile], tell: Callable[[str], N
 def _properties(folder: Location, tell: Callable[[str], None]) -> dict[str, str]:
     path = folder / META_PROPERTIES
     try:
-        return read_meta_properties(file_view.read_text(path) or "", str(path)) if files.exists(path) else {}
+        return read_meta_properties(read_text(path) or "", str(path)) if path_exists(path) else {}
     except KafkaFormatError as error:
         tell(f"ignored: {error.message}")
         return {}
@@ -100,7 +101,7 @@ def _quorum(folder: Location, tell: Callable[[str], None]) -> dict[str, Any]:
     """Return the content of `quorum-state`, which Kafka writes as JSON (``QuorumStateData``)."""
     path = folder / QUORUM_STATE
     try:
-        text = file_view.read_text(path)
+        text = read_text(path)
     except KafkaFormatError as error:
         tell(f"{path}: ignored: {error.message}")
         return {}

@@ -16,7 +16,6 @@ from uuid import UUID
 
 from ..errors import StructureError
 from ..log import NoLogError, PartitionDir, discover
-from ..log.format import file_view
 from ..log.format.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -24,6 +23,7 @@ from ..log.format.checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
+from ..log.format.file_view import read_text
 from ..log.reading.choice import choose_partitions
 from ..log.reading.selection import select_partitions
 from ..messages.as_json import uuid_text
@@ -74,7 +74,7 @@ class Topic:
         for served in self.partitions.values():
             try:
                 served.remember_metadata()
-                text = file_view.read_text(served.directory.path / PARTITION_METADATA)
+                text = read_text(served.directory.path / PARTITION_METADATA)
                 if text:
                     found = UUID(bytes=uuid_bytes(read_partition_metadata(text)["topic_id"]))
                     if found.int:
@@ -316,7 +316,7 @@ class Catalog:
             if isinstance(served.directory.path, UrlPath):
                 break
             try:
-                text = file_view.read_text(served.directory.path.parent / META_PROPERTIES)
+                text = read_text(served.directory.path.parent / META_PROPERTIES)
                 values = read_meta_properties(text) if text else {}
             except (StructureError, OSError) as error:
                 self.messages.append(f"{served.directory.path.parent / META_PROPERTIES}: ignored: {error}")

@@ -8,8 +8,8 @@ from threading import RLock
 
 from ..constants import READ_COMMITTED
 from ..log import Damage, NoLogError, PartitionDir, PartitionLog, discover
-from ..log.format import files
 from ..log.format.checkpoints import PARTITION_METADATA
+from ..log.format.files import Stamp, joined, stamp_of
 from ..log.reading.index_ranges import Border, Stretch, whole_segment
 from ..log.reading.partition_dir import SegmentFile
 from ..log.reading.read_limits import ReadLimits
@@ -74,7 +74,7 @@ class GrowingPartition:
         self._listed_once = False
         self._checkpointed: int | None = None
         """Log start offset in the checkpoint when it was last checked, or None if it is not known."""
-        self._metadata: files.Stamp | None = None
+        self._metadata: Stamp | None = None
         """State of the file ``partition.metadata`` when the partition was first read, or None if it is not known."""
         self._reported: set[tuple[str, int]] = set()
         self._unchanged_since = time.time_ns() - RECENT
@@ -254,12 +254,12 @@ class GrowingPartition:
         if self._metadata is None:
             self._metadata = self._present_metadata()
 
-    def _present_metadata(self) -> files.Stamp | None:
+    def _present_metadata(self) -> Stamp | None:
         """Return the state of ``partition.metadata``. Return None if the file does not exist or cannot be accessed."""
         if isinstance(self.directory.path, UrlPath):
             return None
         try:
-            return files.stamp(files.joined(self.directory.path, PARTITION_METADATA))
+            return stamp_of(joined(self.directory.path, PARTITION_METADATA))
         except OSError:
             return None
 
@@ -356,7 +356,7 @@ class GrowingPartition:
         if old is not None:
             # A plan can be older than the last batches of its segment, or the segment may have been replaced.
             planned = [segment for segment in self.directory.segments if old.stamps.get(segment.name) is not None]
-            unchanged = {s.name for s in planned if files.stamp(s.place) == old.stamps[s.name]}
+            unchanged = {s.name for s in planned if stamp_of(s.place) == old.stamps[s.name]}
             self.log.keep_plans(old, unchanged)
         self._restrict()
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from threading import Lock
 
 from ..errors import StructureError
-from ..log.format import file_view, files
 from ..log.format.checkpoints import LOG_STARTS, read_offset_checkpoint
+from ..log.format.file_view import read_text
+from ..log.format.files import Stamp, stamp_of
 from ..paths import Location, UrlPath
 from .tail import settled
 
@@ -21,7 +22,7 @@ class _Checkpoint:
     """The content of a checkpoint, the time of the latest check, and the state of the file at that time."""
 
     checked: float = float("-inf")
-    stamp: files.Stamp | None = None
+    stamp: Stamp | None = None
     offsets: dict[tuple[str, int], int] | None = None
 
 
@@ -44,9 +45,9 @@ class LogStarts:
             if now - known.checked >= CHECK_SECONDS:
                 known.checked = now
                 try:
-                    stamp = files.stamp(root / LOG_STARTS)
+                    stamp = stamp_of(root / LOG_STARTS)
                     if stamp is not None and stamp != known.stamp:
-                        known.offsets = read_offset_checkpoint(file_view.read_text(root / LOG_STARTS) or "", LOG_STARTS)
+                        known.offsets = read_offset_checkpoint(read_text(root / LOG_STARTS) or "", LOG_STARTS)
                         # The next change of the file may get the same modification time.
                         known.stamp = stamp if settled(stamp[2]) else None
                 except (OSError, StructureError):

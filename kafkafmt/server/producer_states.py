@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..constants import NO_END
 from ..errors import KafkaFormatError
 from ..log import PartitionLog
-from ..log.format import file_view, files
+from ..log.format.file_view import read_bytes
+from ..log.format.files import list_directory
 from ..log.format.names import file_name, offsets_in
 from ..log.format.producers import Producers, marker_reader, read_markers
 from ..log.format.snapshots import ProducerEntry, entries_of, states_in
@@ -26,11 +27,11 @@ def read_producers(log: PartitionLog, max_batch_bytes: int, end: int = NO_END) -
 def _latest_snapshot(log: PartitionLog, end: int) -> tuple[int, Producers]:
     """Return the latest readable producer snapshot at or before `end`, or offset 0 and no producers."""
     folder = log.directory.path
-    offsets = offsets_in(files.list_directory(folder)[1], ".snapshot").keys()
+    offsets = offsets_in(list_directory(folder)[1], ".snapshot").keys()
     bases = {s.base_offset for s in log.segments if s.base_offset is not None and s.base_offset <= end}
     for offset in sorted(offsets & bases, reverse=True):
         try:
-            return offset, Producers(states_in(file_view.read_bytes(folder / file_name(offset, ".snapshot")) or b""))
+            return offset, Producers(states_in(read_bytes(folder / file_name(offset, ".snapshot")) or b""))
         except KafkaFormatError:
             continue
     return 0, Producers()

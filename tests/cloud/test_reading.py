@@ -22,7 +22,7 @@ from kafkafmt.log import NoLogError, PartitionLog, discover
 from kafkafmt.log.format import remote
 from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.object_store import ObjectStore
-from kafkafmt.log.reading import single_pass
+from kafkafmt.log.reading import segments_ahead, single_pass
 from kafkafmt.paths import UrlPath
 from kafkafmt.types import Buffer
 
@@ -221,7 +221,8 @@ def small_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reduce the sizes of requests, so that a log of a few MB needs as many requests as a large one."""
     monkeypatch.setattr(remote, "REQUEST_BYTES", 64 << 10)
     monkeypatch.setattr(remote, "WHOLE_BYTES", 64 << 10)
-    monkeypatch.setattr(remote, "AHEAD_BYTES", 512 << 10)
+    for module in (remote, segments_ahead):
+        monkeypatch.setattr(module, "AHEAD_BYTES", 512 << 10)
     monkeypatch.setattr(single_pass, "RANGE_BYTES", 128 << 10)
     while remote._pools:  # wait for requests of earlier tests
         remote._pools.popitem()[1].shutdown()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from building import TRANSACTIONAL, batch, mutate, record, simple_batch
 from fuzz.work import counted
+from patching import patch_everywhere
 from reports import verify_partition
 
 import kafkafmt
@@ -80,7 +81,7 @@ def test_verify_does_not_search_lists_of_file_names(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_directory = files.list_directory
-    monkeypatch.setattr(files, "list_directory", lambda path: tuple(map(Names, list_directory(path))))
+    patch_everywhere(monkeypatch, files.list_directory, lambda path: tuple(map(Names, list_directory(path))))
     verify_partition(
         log_of(write([(0, simple_batch([b"v"], 0))], [(f"{0:020}.index", b""), (f"{0:020}.timeindex", b"")]))
     )
@@ -107,7 +108,7 @@ def test_opening_for_writing_does_not_search_lists_of_files(tmp_path: Path, monk
         (folder / f"{base:020}.log").write_bytes(simple_batch([b"v"], base))
     with kafkafmt.LogDirectory(folder.parent) as directory:
         directory.writer("t", 0)
-    monkeypatch.setattr(files, "list_directory", lambda path: tuple(map(Names, list_directory(path))))
+    patch_everywhere(monkeypatch, files.list_directory, lambda path: tuple(map(Names, list_directory(path))))
     monkeypatch.setattr(
         recovery, "base_offset_of", lambda name: None if (base := base_offset_of(name)) is None else Compared(base)
     )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from building import ABORT, control_batch, mutate, simple_batch
 from fuzz.work import counted
+from patching import patch_everywhere
 
 import kafkafmt
 from kafkafmt.log.format import file_view, files
@@ -102,7 +103,7 @@ def test_salvage_reads_the_permissions_of_all_files_at_once(
         calls.append(path)
         return mode_of(path)
 
-    monkeypatch.setattr(files, "mode_of", counting)
+    patch_everywhere(monkeypatch, files.mode_of, counting)
 
     def count(n: int) -> int:
         calls.clear()
@@ -127,7 +128,7 @@ def test_salvage_reads_each_producer_snapshot_once(
         opened[Path(path).name] += 1
         return read_bytes(path)
 
-    monkeypatch.setattr(file_view, "read_bytes", counting)
+    patch_everywhere(monkeypatch, file_view.read_bytes, counting)
     snapshots = [(f"{i:020}.snapshot", snapshot_bytes([])) for i in range(2, 6)]
     kafkafmt.salvage(
         write([(i, simple_batch([b"v"], i)) for i in range(6) if i != 1], snapshots), tmp_path / "out", threads=1

@@ -8,7 +8,6 @@ from ..._backend import core
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
 from ...types import BatchSummary, BatchTable, last_offsets
-from ..format import file_view, files
 from ..format.checkpoints import (
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -16,6 +15,8 @@ from ..format.checkpoints import (
     read_leader_epochs,
     read_partition_metadata,
 )
+from ..format.file_view import read_text
+from ..format.files import list_directory
 from ..format.names import offsets_in
 from ..format.producers import Marker
 from ..reading.damaged_spans import DamageColumns
@@ -40,7 +41,7 @@ class PartitionAudit:
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         try:
-            self._names = files.list_directory(log.directory.path)[1]
+            self._names = list_directory(log.directory.path)[1]
         except FileNotFoundError:  # log.plan() reports the missing directory
             self._names = []
         self._listed = set(self._names)
@@ -58,11 +59,11 @@ class PartitionAudit:
         epochs: list[tuple[int, int]] = []
         folder = self._log.directory.path
         try:
-            epochs = read_leader_epochs(file_view.read_text(folder / LEADER_EPOCHS) or "")
+            epochs = read_leader_epochs(read_text(folder / LEADER_EPOCHS) or "")
         except StructureError as error:
             self._found.append(Finding(LEADER_EPOCHS, "unreadable_checkpoint", error.message))
         try:
-            text = file_view.read_text(folder / PARTITION_METADATA)
+            text = read_text(folder / PARTITION_METADATA)
             if text is not None:  # a broker cannot start with an empty file (KAFKA-20177)
                 read_partition_metadata(text)
         except StructureError as error:

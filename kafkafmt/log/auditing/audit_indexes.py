@@ -26,7 +26,8 @@ from ..._backend import core
 from ...errors import StructureError
 from ...text import offset_range
 from ...types import BatchTable, IntArray
-from ..format import file_view, files
+from ..format.file_view import read_bytes
+from ..format.files import joined
 from ..format.index_entries import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -49,7 +50,7 @@ def _read(segment: SegmentFile, names: Container[str] | None, suffix: str) -> tu
     if names is not None and name not in names:
         return b"", []
     try:
-        return file_view.read_bytes(files.joined(segment.folder, name)) or b"", []
+        return read_bytes(joined(segment.folder, name)) or b"", []
     except StructureError as error:
         return b"", [Finding(name, "unreadable_index", error.message)]
 

@@ -20,8 +20,9 @@ from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError, StructureError
 from ...text import counted, offset_range
 from ...types import BatchSummary, BatchTable, last_offsets
-from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS
+from ..format.file_view import read_bytes
+from ..format.files import joined
 from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
 from ..format.leader_epochs import Epochs
 from ..format.names import file_name, offsets_in
@@ -136,7 +137,7 @@ class StateAudit:
         data = b""
         if name in self._names:
             try:
-                data = file_view.read_bytes(files.joined(self._folder, name)) or b""
+                data = read_bytes(joined(self._folder, name)) or b""
             except StructureError as error:
                 self._found.append(Finding(name, "unreadable_index", error.message))
                 self._unreadable.add(segment.name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...paths import local_path
-from ..format import files
+from ..format.files import file_size, list_directory
 from ..reading.discovery import NoLogError
 from ..reading.recognize import packing
 from ..reading.sources import Sources, resolve
@@ -71,7 +71,7 @@ class DumpedFile:
             problems = index_sanity(self.path, self.base_offset)
             yield from problems if problems else (SaneIndex(self.path),)
             return
-        if self.path.suffix == ".index" and files.file_size(self.path) == 0:
+        if self.path.suffix == ".index" and file_size(self.path) == 0:
             yield EmptyIndex(self.path)
         elif self.indexes == "entries":
             yield from index_items(self.path, self.base_offset)
@@ -178,7 +178,7 @@ def _files(
 
 def _below(path: Path, on_unreadable: Callable[[OSError], None] | None) -> Iterator[Path]:
     """Yield the files in a partition directory, or in all partitions of a log directory."""
-    directories, names = files.list_directory(path)
+    directories, names = list_directory(path)
     known = (n for n in names if n.endswith(SUFFIXES))
     yield from (path / n for n in known if BASE_OFFSET.match(n) or METADATA_SNAPSHOT.match(n) or n == BOOTSTRAP)
     for directory in directories:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import KafkaFormatError
-from ..format import file_view
+from ..format.file_view import read_bytes
 from ..format.index_entries import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -34,7 +34,7 @@ def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | Tim
 
     The first entry is yielded even if it consists of zeros, as in DumpLogSegments.
     """
-    data = file_view.read_bytes(path) or b""
+    data = read_bytes(path) or b""
     times = path.suffix == ".timeindex"
     first, second = (all_time_entries if times else all_offset_entries)(data, base_offset)
     offsets = second if times else first
@@ -51,7 +51,7 @@ def index_sanity(path: Path, base_offset: int) -> list[Problem]:
     The length of the file must be a multiple of the entry size, and the offsets and positions must
     increase from entry to entry.
     """
-    data, times = file_view.read_bytes(path) or b"", path.suffix == ".timeindex"
+    data, times = read_bytes(path) or b"", path.suffix == ".timeindex"
     size = (TIME_ENTRY if times else OFFSET_ENTRY).itemsize
     used, _ = (read_time_index if times else read_offset_index)(data, base_offset)
     if len(data) % size:
@@ -89,7 +89,7 @@ def _audit(log_file: Path) -> list[Finding]:
 
 def transaction_items(path: Path) -> Iterator[TransactionIndexEntry | Problem]:
     """Yield the entries of a `.txnindex` file."""
-    data = file_view.read_bytes(path) or b""
+    data = read_bytes(path) or b""
     for entry in read_transaction_index(data).tolist():
         yield TransactionIndexEntry(*entry)
     if len(data) % TRANSACTION_ENTRY.itemsize:
@@ -99,7 +99,7 @@ def transaction_items(path: Path) -> Iterator[TransactionIndexEntry | Problem]:
 def snapshot_items(path: Path) -> Iterator[DumpedProducer | Problem]:
     """Yield the producers in a `.snapshot` file."""
     try:
-        producers = read_snapshot(file_view.read_bytes(path) or b"")
+        producers = read_snapshot(read_bytes(path) or b"")
     except KafkaFormatError as error:
         yield finding(path, "unreadable_snapshot", error.message)
         return

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from ...errors import StructureError
 from ...paths import Location, UrlPath
 from ...types import distinct, divided_at
-from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -31,9 +30,11 @@ from ..format.checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
-from ..format.file_view import FileView
+from ..format.file_view import FileView, read_text
+from ..format.files import file_size, list_directory, narrowed_mode, path_exists, times_of
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import joined_epochs
+from ..format.local_files import create_file, write_all, write_new
 from ..format.names import file_name, snapshot_offset_of
 from ..format.packed import segment_name_of
 from ..format.producers import Aborted
@@ -101,7 +102,7 @@ def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
     for replica in replicas:
         path = replica.log.directory.path / PARTITION_METADATA
         try:
-            text = None if PARTITION_METADATA in replica.log.directory.ignored else file_view.read_text(path)
+            text = None if PARTITION_METADATA in replica.log.directory.ignored else read_text(path)
             topic_id = None if text is None else read_partition_metadata(text)["topic_id"]
         except StructureError as error:
             replica.log.tell(f"{path}: not used: {error.message.removeprefix(f'{PARTITION_METADATA}: ')}")
@@ -155,7 +156,7 @@ class MergedDirectory:
         self._spans = SpanCopier()
         self._leader = replicas[0]
         paths = [segment.path for replica in replicas for segment in replica.log.segments]
-        self._segment_mode = files.narrowed(ALL_FILE_BITS | 0o111, *paths)
+        self._segment_mode = narrowed_mode(ALL_FILE_BITS | 0o111, *paths)
 
     def write(self) -> None:
         """Write all files of the merged partition.
@@ -168,7 +169,7 @@ class MergedDirectory:
         """
         metadata = checked_topic_ids(self.replicas)
         sources = [replica.log.directory.path for replica in self.replicas]
-        self.folder.mkdir(files.narrowed(0o777, *sources) | 0o700)
+        self.folder.mkdir(narrowed_mode(0o777, *sources) | 0o700)
         bases = self._bases()
         places = np.searchsorted(self.merged["first"], bases[1:]).tolist()
         borders = [0, *places, len(self.merged)]
@@ -238,7 +239,7 @@ class MergedDirectory:
             return
         used = [self._path(*pair) for pair in dict.fromkeys(map(tuple, rows[["replica", "segment"]].tolist()))]
         known = used or [s.path for s in self._leader.log.segments[-1:]]
-        target = local_files.create(path, self._segment_mode | OWNER)
+        target = create_file(path, self._segment_mode | OWNER)
         views: dict[int, tuple[int, FileView]] = {}
         try:
             for group in _by_file(rows):
@@ -247,7 +248,7 @@ class MergedDirectory:
             os.close(target)
             for _, view in views.values():
                 view.close()
-        times = [t for place in known if (t := files.times_of(place)) is not None]
+        times = [t for place in known if (t := times_of(place)) is not None]
         if times:
             os.utime(path, ns=max(times, key=lambda t: t[1]))
         os.chmod(path, self._segment_mode | 0o400)
@@ -273,8 +274,8 @@ class MergedDirectory:
             bool((rows["replica"] == replica).all() and (rows["segment"] == index).all())
             and int(rows["position"][0]) == 0
             and bool((rows["position"][1:] == ends[:-1]).all())
-            and int(ends[-1]) == files.file_size(path)
-            and files.narrowed(ALL_FILE_BITS | 0o111, path) == self._segment_mode
+            and int(ends[-1]) == file_size(path)
+            and narrowed_mode(ALL_FILE_BITS | 0o111, path) == self._segment_mode
         )
         return path if exact else None
 
@@ -286,7 +287,7 @@ class MergedDirectory:
         """
         if _is_changed(rows)[0]:
             for row in rows:
-                local_files.write_all(target, batch_bytes(self.replicas, row))
+                write_all(target, batch_bytes(self.replicas, row))
             return
         spans = np.stack((rows["position"], rows["position"] + rows["size"]), axis=1)
         replica, segment = int(rows["replica"][0]), int(rows["segment"][0])
@@ -344,7 +345,7 @@ class MergedDirectory:
         for replica in self.replicas:
             directory = replica.log.directory
             leads_metadata = replica is self._leader and directory.topic == CLUSTER_METADATA
-            for name in files.list_directory(directory.path)[1]:
+            for name in list_directory(directory.path)[1]:
                 offset = snapshot_offset_of(name)
                 usable = offset is not None and offset <= replica.usable_end
                 of_raft = leads_metadata and (name == QUORUM_STATE or name.endswith(KRAFT_SNAPSHOT))
@@ -354,13 +355,13 @@ class MergedDirectory:
     def _new(self, name: str, data: bytes) -> None:
         """Write a file with only those permissions that the replicas' files of the same name have in common."""
         mode = self._common_mode(name)
-        local_files.write_new(self.folder / name, data, mode | OWNER, synced=False)
+        write_new(self.folder / name, data, mode | OWNER, synced=False)
         os.chmod(self.folder / name, mode | 0o400)
 
     def _common_mode(self, name: str) -> int:
         """Return the permissions that the replicas' files with the name `name` have in common."""
         same = [r.log.directory.path / name for r in self.replicas if name not in r.log.directory.ignored]
-        return files.narrowed(ALL_FILE_BITS, *(path for path in same if files.exists(path)))
+        return narrowed_mode(ALL_FILE_BITS, *(path for path in same if path_exists(path)))
 
     def _link(self, path: Location) -> None:
         """Link a file of a replica, unless the merged directory already contains a file with the same name."""
@@ -368,7 +369,7 @@ class MergedDirectory:
         if target.is_symlink() or target.exists():
             return
         mode = self._common_mode(path.name)
-        if isinstance(path, UrlPath) or files.narrowed(ALL_FILE_BITS, path) != mode:
+        if isinstance(path, UrlPath) or narrowed_mode(ALL_FILE_BITS, path) != mode:
             copy_file(path, target, mode | OWNER)
         else:
             target.symlink_to(os.path.abspath(path))

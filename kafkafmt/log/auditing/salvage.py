@@ -12,7 +12,7 @@ from typing import Any
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...text import shown
-from ..format import files
+from ..format.files import narrowed_mode
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.read_limits import ReadLimits
@@ -261,7 +261,7 @@ def salvage(
     target = output_directory(output, chosen)
     logs = list(opened_logs(chosen, limits, run))
     note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
-    filled = Output(target, files.narrowed(0o777, *roots))
+    filled = Output(target, narrowed_mode(0o777, *roots))
 
     def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, Sequence[OpenTransaction]] | None:
         with run.reading(log.directory, is_output_error):

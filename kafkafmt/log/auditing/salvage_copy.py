@@ -23,7 +23,6 @@ from ...paths import Location
 from ...text import quantity
 from ...times import now_millis
 from ...types import Buffer, IntArray, view_of
-from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -35,9 +34,11 @@ from ..format.checkpoints import (
     read_leader_epochs,
     read_partition_metadata,
 )
-from ..format.file_view import FileView
+from ..format.file_view import FileView, read_text
+from ..format.files import mode_and_times, mode_of, modes_in, narrowed_mode, stamp_of
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, trusted_epochs, within
+from ..format.local_files import create_file, write_new
 from ..format.names import file_name
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import snapshot_of
@@ -162,10 +163,10 @@ class PartitionCopy:
         self.log = log
         self.source = log.directory.path
         foreign = {entry.path.name for entry in left_out}
-        self._modes = files.modes_in(self.source)
+        self._modes = modes_in(self.source)
         self.names = sorted(self._modes.keys() - foreign)
         self.snapshots = SourceSnapshots(log.snapshots, self.names)
-        mode = files.mode_of(self.source) or 0
+        mode = mode_of(self.source) or 0
         folder.mkdir(mode | 0o700)
         self._folder = str(folder)
         self.made = Salvaged(log.topic, log.partition, folder, left_out=left_out, modes={"": mode})
@@ -201,11 +202,11 @@ class PartitionCopy:
             if base is None:
                 base = self._walker(view, source).first_offset_at(int(spans[0, 0])) if len(spans) else 0
             inserted = insertions(self._walker(view, source), spans, markers, self.spans)
-            mode, times = files.mode_and_times(source.place, view.status)
+            mode, times = mode_and_times(source.place, view.status)
             name = file_name(base)
             self.made.modes[name] = mode
             self.bases.append(base)
-            target = local_files.create(self._path(name), mode | OWNER)
+            target = create_file(self._path(name), mode | OWNER)
             try:
                 data = self.spans.copy(view, target, spans, inserted)
                 if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
@@ -220,7 +221,7 @@ class PartitionCopy:
             self._index(base, data)
         except StructureError as error:
             known, path = self.log.stamps.get(source.name), str(source.path)
-            if known is not None and files.stamp(source.path) != known:
+            if known is not None and stamp_of(source.path) != known:
                 raise OSError(errno.EIO, f"the file changed while it was salvaged ({error.message})", path) from None
             raise OSError(errno.EINVAL, f"the batches cannot be indexed: {error.message}", path) from None
 
@@ -245,7 +246,7 @@ class PartitionCopy:
         """
         mode &= (self._modes.get(name, ALL_FILE_BITS) | 0o400) & ALL_FILE_BITS
         self.made.modes[name] = mode
-        local_files.write_new(self._path(name), data, mode | OWNER, synced=False)
+        write_new(self._path(name), data, mode | OWNER, synced=False)
 
     def _snapshot(self, base: int) -> bytes | None:
         """Return the serialized entries of the source's snapshot at `base`.
@@ -367,9 +368,7 @@ class PartitionCopy:
         """
         try:
             kept = (
-                read_leader_epochs(file_view.read_text(self.source / LEADER_EPOCHS) or "")
-                if LEADER_EPOCHS in self.names
-                else []
+                read_leader_epochs(read_text(self.source / LEADER_EPOCHS) or "") if LEADER_EPOCHS in self.names else []
             )
         except StructureError:
             kept = []
@@ -422,7 +421,7 @@ class PartitionCopy:
         for name in self.names:
             if name == PARTITION_METADATA:
                 try:
-                    read_partition_metadata(file_view.read_text(self.source / name) or "")
+                    read_partition_metadata(read_text(self.source / name) or "")
                 except StructureError as error:
                     reason = error.message.removeprefix(f"{name}: ")
                     self.log.tell(
@@ -431,7 +430,7 @@ class PartitionCopy:
                     continue
             elif name != QUORUM_STATE and not name.endswith(KRAFT_SNAPSHOT):
                 continue
-            mode = files.narrowed(ALL_FILE_BITS | 0o111, self.source / name)
+            mode = narrowed_mode(ALL_FILE_BITS | 0o111, self.source / name)
             problem = copy_readable(self.source / name, self.made.path / name, mode | OWNER)
             if problem is None:
                 self.made.modes[name] = mode

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from ...paths import Location
-from ..format import local_files
 from ..format.file_view import FileView
+from ..format.local_files import create_file
 from ..format.unreadable import DISK_ERRORS, NO_PERMISSION, UNREACHABLE
 
 SOURCE_ERRORS = (*DISK_ERRORS, *NO_PERMISSION, *UNREACHABLE, errno.ENOENT)
@@ -30,7 +30,7 @@ def copy_readable(source: Location, target: Path, mode: int) -> str | None:
 def copy_file(source: Location, target: Path, mode: int) -> None:
     """Copy a file into a new file with the permissions `mode`. The new file is not synced."""
     with FileView(source) as view:
-        handle = local_files.create(target, mode)
+        handle = create_file(target, mode)
         try:
             view.transfer(handle, 0, view.size)
         finally:

@@ -19,7 +19,6 @@ from pathlib import Path
 from ...errors import StructureError
 from ...paths import Location, UrlPath, full_disk_named, output_path
 from ...text import shown
-from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
@@ -28,6 +27,9 @@ from ..format.checkpoints import (
     offset_checkpoint_text,
     read_meta_properties,
 )
+from ..format.file_view import read_text
+from ..format.files import file_size, list_directory, narrowed_mode
+from ..format.local_files import sync_directory, write_new
 from ..format.syncing import sync_tree
 from ..reading.discovery import INCOMPLETE
 from ..reading.partition_dir import PartitionDir
@@ -110,15 +112,15 @@ def finish_directory(
         mode &= partition.mode
     for name in OFFSET_CHECKPOINTS:
         offsets = {(p.topic, p.partition): p.offsets[name] for p in made if name in p.offsets}
-        known = files.narrowed(mode, *(root / name for root in sources))
-        local_files.write_new(output / name, offset_checkpoint_text(offsets).encode(), known | OWNER, synced=False)
+        known = narrowed_mode(mode, *(root / name for root in sources))
+        write_new(output / name, offset_checkpoint_text(offsets).encode(), known | OWNER, synced=False)
     identity = None
     for root in sources:
         source = root / META_PROPERTIES
         if source in foreign:
             continue
         try:
-            text = file_view.read_text(source)
+            text = read_text(source)
             if text is None:
                 continue
             read_meta_properties(text)
@@ -131,18 +133,18 @@ def finish_directory(
         identity = root
     if identity is None:
         messages.append(f"{output}: has no {META_PROPERTIES}; a broker needs one (`kafka-storage.sh format` writes it)")
-    elif identity / BOOTSTRAP not in foreign and files.file_size(identity / BOOTSTRAP) is not None:
-        mode_of_copy = files.narrowed(ALL_FILE_BITS, identity / BOOTSTRAP) | OWNER
+    elif identity / BOOTSTRAP not in foreign and file_size(identity / BOOTSTRAP) is not None:
+        mode_of_copy = narrowed_mode(ALL_FILE_BITS, identity / BOOTSTRAP) | OWNER
         reason = copy_readable(identity / BOOTSTRAP, output / BOOTSTRAP, mode_of_copy)
         messages += [] if reason is None else [f"{identity / BOOTSTRAP}: not copied: {reason}"]
-    local_files.write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER, synced=False)
+    write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER, synced=False)
     if identity is not None:
         _copy(identity / META_PROPERTIES, output / META_PROPERTIES)
     return messages
 
 
 def _copy(source: Location, target: Path) -> None:
-    copy_file(source, target, files.narrowed(ALL_FILE_BITS, source) | OWNER)
+    copy_file(source, target, narrowed_mode(ALL_FILE_BITS, source) | OWNER)
 
 
 class Output:
@@ -243,7 +245,7 @@ class Output:
         mode = ALL_FILE_BITS
         for partition in partitions.values():
             mode &= partition.mode
-        directories, names = files.list_directory(self.work)
+        directories, names = list_directory(self.work)
         for name in directories:
             if name in partitions:
                 partitions[name].narrow(self.work / name)
@@ -254,9 +256,9 @@ class Output:
         for name in [*directories, *(n for n in names if n != META_PROPERTIES), *last]:
             self._published.append(name)
             os.rename(self.work / name, self.target / name)
-        local_files.sync_directory(self.target)
+        sync_directory(self.target)
         self.work.rmdir()
-        local_files.sync_directory(self.target)
+        sync_directory(self.target)
         self._release_lock()
 
     def _discard(self) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ...paths import Location, UrlPath, input_path
 from ...text import shown
-from ..format import files
 from ..format.checkpoints import CLEANER_OFFSETS, LOG_STARTS, META_PROPERTIES, OFFSET_CHECKPOINTS
+from ..format.files import list_links, mode_of
 from ..format.names import can_be_checkpointed
 from ..reading.partition_dir import PartitionDir
 from ..reading.patterns import matching
@@ -100,7 +100,7 @@ class Bounds:
         """Return files of a partition directory that are symbolic links to files outside the given paths."""
         if isinstance(folder, UrlPath):
             return []
-        paths = [folder / name for name in files.list_links(folder)]
+        paths = [folder / name for name in list_links(folder)]
         return [LeftOut(path, reason) for path in paths if (reason := self.reason_to_leave_out(path))]
 
     def foreign_root_files(self, root: Location) -> list[LeftOut]:
@@ -117,6 +117,6 @@ class Bounds:
 
 def restrict(path: Path | str, mode: int) -> None:
     """Remove all permissions that are not in `mode` from a file or directory."""
-    known = files.mode_of(path)
+    known = mode_of(path)
     if known is not None and known & ~mode:
         os.chmod(path, known & mode)

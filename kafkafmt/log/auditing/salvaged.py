@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..format import files
+from ..format.files import list_directory
 from ..format.snapshots import STATE_BYTES, ProducerEntry, entries_of
 from ..reading.models import Finding
 from ..reading.rows import Rows
@@ -89,7 +89,7 @@ class Salvaged:
         Files that were created after `salvage_partition` returned get the permissions that all
         segments have in common.
         """
-        for name in files.list_directory(folder)[1]:
+        for name in list_directory(folder)[1]:
             mode = self.modes.get(name)
             # A file with a known mode was created with this mode and the owner's permissions.
             if mode is None or mode & OWNER != OWNER:

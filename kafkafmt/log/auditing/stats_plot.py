@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ...paths import output_path
 from ...text import plain, shown
-from ..format import local_files
+from ..format.local_files import replace_file
 
 SUFFIXES = (".png", ".svg", ".html")
 MOST_TOPICS = 10
@@ -74,7 +74,7 @@ def plot(topics: Sequence[ChartTopic], path: str | os.PathLike[str]) -> None:
     target = check_plot_path(path)
     kind = target.suffix.lower().removeprefix(".")
     content = _html(topics) if kind == "html" else _picture(topics, kind)
-    local_files.replace(target, content)
+    replace_file(target, content)
 
 
 def _name(t: ChartTopic) -> str:

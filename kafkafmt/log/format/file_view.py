@@ -24,7 +24,7 @@ from ...errors import StructureError
 from ...paths import Location, UrlPath
 from ...types import BatchTable, ByteArray
 from . import remote
-from .files import file_size, stamp
+from .files import file_size, stamp_of
 from .local_files import COPY_STEP, copy_range, open_regular, truncated, write_all
 from .packed import SequentialReader, open_unpacked, segment_name_of
 from .remote import RemoteFile
@@ -143,7 +143,7 @@ class FileView:
         name = path.name if isinstance(path, UrlPath) else os.fspath(path)
         if not whole and segment_name_of(name) is not None:
             self._fills = False
-            self._fd = open_unpacked(self.path, stamp(self.path), partial(_open_whole, self.path))
+            self._fd = open_unpacked(self.path, stamp_of(self.path), partial(_open_whole, self.path))
             self.size: int = os.fstat(self._fd).st_size
             return
         if isinstance(path, UrlPath):
@@ -403,7 +403,7 @@ def read_text(path: Location) -> str | None:
     return data.decode(errors="replace")
 
 
-def differs(path: Location | str, data: bytes) -> bool:
+def file_differs(path: Location | str, data: bytes) -> bool:
     """Return whether the content of a file is not `data`, or the file is missing or cannot be read."""
     try:
         return read_bytes(path) != data

@@ -47,7 +47,7 @@ def mode_of(path: Location | str) -> int | None:
         raise
 
 
-def narrowed(mode: int, *sources: Location | str) -> int:
+def narrowed_mode(mode: int, *sources: Location | str) -> int:
     """Remove from `mode` each permission bit that is missing in at least one file or directory in `sources`.
 
     Files and directories that do not exist are ignored.
@@ -86,7 +86,7 @@ def modes_in(folder: Location) -> dict[str, int]:
 Stamp = tuple[int | str, int, int]
 
 
-def stamp(path: Location | str, status: os.stat_result | None = None) -> Stamp | None:
+def stamp_of(path: Location | str, status: os.stat_result | None = None) -> Stamp | None:
     """Return a tuple that changes when the file is modified or replaced, or None if the file does not exist.
 
     The tuple contains the inode, the size and the modification time in ns. For a URL, the tuple
@@ -198,7 +198,7 @@ def is_file(path: Location) -> bool:
         return False
 
 
-def exists(path: Location | str) -> bool:
+def path_exists(path: Location | str) -> bool:
     """Return whether a path exists. A broken symbolic link counts as existing."""
     if not isinstance(path, UrlPath):
         return os.path.lexists(path)
@@ -216,7 +216,7 @@ def real_path(path: Location) -> str:
     return path.url if isinstance(path, UrlPath) else os.path.realpath(path)
 
 
-def inode(path: Location) -> int | None:
+def inode_of(path: Location) -> int | None:
     """Return the inode number of a file or directory, or None if it cannot be read or is a URL."""
     if isinstance(path, UrlPath):
         return None

@@ -121,7 +121,7 @@ def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
         os.close(target)
 
 
-def truncate(path: Path, size: int) -> None:
+def truncate_file(path: Path, size: int) -> None:
     """Truncate a file to `size` bytes, and sync it."""
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -131,7 +131,7 @@ def truncate(path: Path, size: int) -> None:
         os.close(handle)
 
 
-def create(path: Path | str, mode: int = NEW_FILE) -> int:
+def create_file(path: Path | str, mode: int = NEW_FILE) -> int:
     """Create an empty file, and return a file descriptor that is open for reading and writing.
 
     Raise FileExistsError if the path exists.
@@ -147,7 +147,7 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
     If the argument `synced` is False, the file is not synced. The caller must sync it later, for
     example with `sync_tree`.
     """
-    target = create(path, mode)
+    target = create_file(path, mode)
     try:
         if data and (written := os.write(target, data)) < len(data):
             write_all(target, memoryview(data)[written:])
@@ -161,7 +161,7 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
         os.close(target)
 
 
-def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+def replace_file(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     """Replace a file's content atomically, and sync the file and its directory.
 
     Readers of the file see either the old or the new content, even after a crash. An existing file
@@ -181,7 +181,7 @@ def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     sync_directory(path.parent)
 
 
-def sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
     """Sync the content of a file. This includes data that other processes have written to it."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

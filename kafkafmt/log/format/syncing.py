@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from . import local_files
+from .local_files import sync_directory, sync_file
 
 WHOLE_SYNC_TYPES = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"})
 """File systems that are synced with ``syncfs``.
@@ -45,8 +45,8 @@ def sync_tree(root: Path, opened: int) -> None:
         return
     for folder, _, names in os.walk(root):
         for name in names:
-            local_files.sync(Path(folder, name))
-        local_files.sync_directory(Path(folder))
+            sync_file(Path(folder, name))
+        sync_directory(Path(folder))
 
 
 def sync_file_system(opened: int) -> None:

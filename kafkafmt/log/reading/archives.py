@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...paths import Location, UrlPath
-from ..format import files
+from ..format.files import list_directory
 from ..format.names import parse_partition_name
 
 SCHEMES = {".tar": "tar", ".zip": "zip"}
@@ -25,7 +25,7 @@ def archive_root(path: Location) -> UrlPath | None:
         return None
     place = UrlPath(f"{scheme}://::{path.url if isinstance(path, UrlPath) else f'file://{path}'}")
     for _ in range(LEVELS):
-        directories, names = files.list_directory(place)
+        directories, names = list_directory(place)
         if names or len(directories) != 1 or parse_partition_name(directories[0]).parsed:
             break
         place /= directories[0]

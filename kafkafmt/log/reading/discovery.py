@@ -19,7 +19,6 @@ from ...errors import StructureError
 from ...paths import Location, UrlPath, input_path
 from ...text import shown
 from ...threads import map_waiting
-from ..format import file_view, files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
@@ -31,6 +30,8 @@ from ..format.checkpoints import (
     RECOVERY_POINTS,
     read_offset_checkpoint,
 )
+from ..format.file_view import read_text
+from ..format.files import inode_of, is_file, list_with_sizes, path_exists, real_path, stamp_of
 from ..format.names import PartitionName, parse_partition_name
 from ..format.packed import base_of, bases_in, is_log_name, segment_name_of
 from .archives import archive_root
@@ -124,7 +125,7 @@ def _is_file(path: Location) -> bool:
     """
     if isinstance(path, UrlPath) and not path.suffix:
         return False
-    return files.is_file(path)
+    return is_file(path)
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
@@ -142,7 +143,7 @@ def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
         by_place: dict[str, PartitionDir] = {}
         for p in group:
             # Resolving links takes many system calls, so paths are resolved only if two partitions have the same name.
-            place = files.real_path(p.path) if len(group) > 1 else ""
+            place = real_path(p.path) if len(group) > 1 else ""
             other = by_place.setdefault(place, p)
             if other is not p:
                 names = {s.name for s in other.segments}
@@ -167,7 +168,7 @@ def _discover_path(
         if inside is not None:
             return _discover_path(inside, messages, listings, search_in)
         _check_log_file(path, search_in)
-        _, names, sizes = files.list_with_sizes(path.parent)
+        _, names, sizes = list_with_sizes(path.parent)
         return [replace(_partition(path.parent, [path.name], names, sizes, messages, named=True), whole=False)]
     parsed = parse_partition_name(path.name)
     notes = list[str]()
@@ -175,7 +176,7 @@ def _discover_path(
     if (known := listings.find(path)) is not None:
         return [_with_checkpoints(known, checkpoints or _checkpoints_next_to(path, messages))]
     state = listings.state_of(path)
-    directories, names, sizes = files.list_with_sizes(path)
+    directories, names, sizes = list_with_sizes(path)
     if INCOMPLETE in directories:
         raise NoLogError(
             f"{path} is incomplete, because the command that writes it was interrupted or is still running; "
@@ -188,7 +189,7 @@ def _discover_path(
         listings.add(path, state, partition)
         return [partition]
     packed = packed_logs(names)
-    links = [n for n in names if parse_partition_name(n).parsed and not files.is_file(path / n)]
+    links = [n for n in names if parse_partition_name(n).parsed and not is_file(path / n)]
     messages += [f"{path / link}: the target of the link does not exist" for link in links]
     # Requests for missing objects are avoided, because each request takes long.
     existing = [n for n in OFFSET_CHECKPOINTS if n in sizes] if isinstance(path, UrlPath) else OFFSET_CHECKPOINTS
@@ -287,7 +288,7 @@ def _partition_in(
         return _with_checkpoints(known, checkpoints)
     state = listings.state_of(path)
     try:
-        _, inner, sizes = files.list_with_sizes(path)
+        _, inner, sizes = list_with_sizes(path)
     except FileNotFoundError:
         messages.append(f"{path}: deleted before it was read, by retention or with its topic")
         return None
@@ -318,11 +319,11 @@ def _read_checkpoints(
     """Read the checkpoints of a log directory. If `clean` is None, check whether `.kafka_cleanshutdown` exists."""
     values: dict[str, dict[tuple[str, int], int]] = {}
     problems = []
-    marked = None if isinstance(root, UrlPath) else (files.stamp(root / HIGH_WATERMARKS) or (0, 0, 0))[2]
+    marked = None if isinstance(root, UrlPath) else (stamp_of(root / HIGH_WATERMARKS) or (0, 0, 0))[2]
 
     def read(name: str) -> dict[tuple[str, int], int] | StructureError:
         try:
-            return read_offset_checkpoint(file_view.read_text(root / name) or "", name)
+            return read_offset_checkpoint(read_text(root / name) or "", name)
         except StructureError as error:
             return error
 
@@ -331,7 +332,7 @@ def _read_checkpoints(
             problems.append(Finding(name, "unreadable_checkpoint", found.message))
         else:
             values[name] = found
-    clean = files.exists(root / CLEAN_SHUTDOWN) if clean is None else clean
+    clean = path_exists(root / CLEAN_SHUTDOWN) if clean is None else clean
     return Checkpoints(values, problems, clean, marked)
 
 
@@ -369,7 +370,7 @@ def _partition(
         segments,
         named=named,
         problems=problems,
-        inode=files.inode(path),
+        inode=inode_of(path),
     )
     return _with_checkpoints(found, checkpoints)
 

@@ -24,8 +24,8 @@ from ...paths import Location, check_local
 from ...records import Chunk
 from ...text import offset_range
 from ...types import COLUMNS, BatchTable, Buffer, last_offset, last_offsets
-from ..format import files
 from ..format.file_view import FileView
+from ..format.files import path_exists
 from .damage_callbacks import OnDamage
 from .discovery import NoLogError
 from .partition import PartitionLog
@@ -216,7 +216,7 @@ class Follower:
                 if error is not None and (not segment.last or self._is_damage(view, error)):
                     self._judge(segment)
         except FileNotFoundError:
-            if files.exists(self.log.directory.path):  # if the directory is missing, the next check reports this
+            if path_exists(self.log.directory.path):  # if the directory is missing, the next check reports this
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:

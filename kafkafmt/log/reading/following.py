@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..._backend import core
 from ...paths import Location, input_path
-from ..format import files
+from ..format.files import is_file, real_path
 from .damage_callbacks import OnDamage
 from .follow import Follower
 from .partition_dir import PartitionDir
@@ -118,6 +118,6 @@ def paths_to_follow(directory: PartitionDir, paths: Iterable[str | os.PathLike[s
     the path of the partition directory.
     """
     given = [place for path in paths for place in matching(input_path(path))]
-    folder = files.real_path(directory.path)
-    named = [p for p in given if files.is_file(p) and files.real_path(p.parent) == folder]
+    folder = real_path(directory.path)
+    named = [p for p in given if is_file(p) and real_path(p.parent) == folder]
     return named or [directory.path]

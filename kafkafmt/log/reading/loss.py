@@ -17,8 +17,8 @@ from typing import Any
 
 from ...constants import MAX_OFFSET
 from ...text import offset_range
-from ..format import files
 from ..format.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS
+from ..format.files import inode_of, list_directory, path_exists
 from ..format.names import file_name
 from ..format.packed import bases_in
 from .damaged_spans import DamageColumns
@@ -79,7 +79,7 @@ class Losses:
         base, following = segment.base_offset, segment.next_base
         if base is None or following is None or reached >= following or not self._is_possible(following):
             return None
-        if not self._log.is_planned(segment) and not files.exists(segment.place):
+        if not self._log.is_planned(segment) and not path_exists(segment.place):
             return None  # retention has deleted the segment
         if (self._log.end_of(segment) or base) >= following or not self._unchanged(segment, base + 1, following):
             return None
@@ -143,9 +143,9 @@ class Losses:
         """
         directory = self._log.directory
         try:
-            if directory.inode is not None and files.inode(directory.path) != directory.inode:
+            if directory.inode is not None and inode_of(directory.path) != directory.inode:
                 return []
-            names = files.list_directory(directory.path)[1]
+            names = list_directory(directory.path)[1]
             found = sorted(bases_in([name.removesuffix(SWAP) for name in names]))
         except OSError:
             return []
@@ -240,7 +240,7 @@ class Losses:
     def _is_deleting(self) -> bool:
         """Whether a broker has just deleted segments. It truncates the leader epoch checkpoint a little later."""
         try:
-            return any(name.endswith(".deleted") for name in files.list_directory(self._log.directory.path)[1])
+            return any(name.endswith(".deleted") for name in list_directory(self._log.directory.path)[1])
         except OSError:
             return True
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import errno
 
 from ...errors import StructureError
-from ..format import file_view, files
 from ..format.checkpoints import LOG_STARTS, read_offset_checkpoint
+from ..format.file_view import read_text
+from ..format.files import inode_of, list_directory, path_exists
 from ..format.packed import bases_in
 from .partition_dir import PartitionDir, SegmentFile
 
@@ -42,8 +43,8 @@ def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> 
 def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
     """If a segment file is missing for another reason than retention, raise `UnavailableSegmentError`."""
     try:
-        inode = files.inode(directory.path)
-        _, names = files.list_directory(directory.path)
+        inode = inode_of(directory.path)
+        _, names = list_directory(directory.path)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise unavailable(
@@ -54,7 +55,7 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
             segment,
             "the file is missing, and its directory is not the one that was listed: it was replaced or unmounted",
         )
-    if files.exists(segment.path):
+    if path_exists(segment.path):
         raise unavailable(
             segment,
             "the file is listed but cannot be opened (a link whose target does not exist, or not a regular file)",
@@ -91,7 +92,7 @@ def checkpoint_offset(directory: PartitionDir, name: str) -> int:
     if directory.state != "live":
         return 0
     try:
-        text = file_view.read_text(directory.path.parent / name)
+        text = read_text(directory.path.parent / name)
         return read_offset_checkpoint(text or "", name).get(directory.key, 0)
     except (OSError, StructureError):
         return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...paths import Location, UrlPath
-from ..format import files
+from ..format.files import list_directory
 from ..format.names import parse_partition_name
 from ..format.packed import base_of
 
@@ -38,13 +38,13 @@ def nearby_logs(path: Location) -> str:
 
 def _directories(path: Location) -> list[str]:
     try:
-        return files.list_directory(path)[0]
+        return list_directory(path)[0]
     except OSError:
         return []
 
 
 def _has_log(path: Location) -> bool:
     try:
-        return any(base_of(name) is not None for name in files.list_directory(path)[1])
+        return any(base_of(name) is not None for name in list_directory(path)[1])
     except OSError:
         return False

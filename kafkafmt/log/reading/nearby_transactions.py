@@ -34,8 +34,8 @@ from ..._backend import core
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAX_OFFSET, NO_END
 from ...errors import KafkaFormatError
 from ...types import BatchTable
-from ..format import file_view, files
-from ..format.file_view import FileView
+from ..format.file_view import FileView, read_bytes
+from ..format.files import list_directory
 from ..format.index_entries import read_transaction_index
 from ..format.names import file_name, offsets_in
 from ..format.snapshots import ProducerEntry, read_snapshot
@@ -94,7 +94,7 @@ class _Outcomes:
 
     def add_index(self, segment: SegmentFile) -> None:
         """Read the entries of a segment's transaction index, if the index exists."""
-        data = file_view.read_bytes(segment.sibling_place(".txnindex"))
+        data = read_bytes(segment.sibling_place(".txnindex"))
         entries = read_transaction_index(data).tolist() if data else ()
         self._indexed += [(producer, last) for _, producer, _, last, _ in entries]
 
@@ -261,14 +261,14 @@ def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[Produ
     offset above `base`, or if the latest snapshot cannot be read, return None.
     """
     try:
-        _, names = files.list_directory(directory.path)
+        _, names = list_directory(directory.path)
     except OSError:
         return None
     offset = max(offsets_in(names, ".snapshot"), default=-1)
     if offset <= base:
         return None
     try:
-        return offset, read_snapshot(file_view.read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")
+        return offset, read_snapshot(read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")
     except KafkaFormatError:
         return None
 
@@ -281,13 +281,13 @@ def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]]
     """
     bases = {s.base_offset for s in directory.segments}
     try:
-        _, names = files.list_directory(directory.path)
+        _, names = list_directory(directory.path)
     except OSError:
         return None
     offsets = offsets_in(names, ".snapshot").keys() & bases
     for offset in sorted(offsets, reverse=True)[:MOST_SNAPSHOTS]:
         try:
-            return offset, read_snapshot(file_view.read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")
+            return offset, read_snapshot(read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")
         except KafkaFormatError:
             continue
     return (0, []) if 0 in bases else None

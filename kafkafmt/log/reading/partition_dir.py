@@ -8,8 +8,9 @@ from typing import Any
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath
-from ..format import file_view, files
 from ..format.checkpoints import CLEANER_OFFSETS, PARTITION_METADATA, read_partition_metadata
+from ..format.file_view import content_size, read_text
+from ..format.files import joined
 from ..format.names import OFFSET_DIGITS, base_offset_of, file_name
 from ..format.packed import segment_name_of
 from .models import Finding
@@ -81,7 +82,7 @@ class SegmentFile:
     @property
     def place(self) -> str | UrlPath:
         """Path of the file as a string, or its URL. No `Path` object is created, because this would be slower."""
-        return files.joined(self.folder, self.name)
+        return joined(self.folder, self.name)
 
     def sibling(self, suffix: str) -> Location:
         """Return the path of another file of the segment, by its suffix, such as ".index"."""
@@ -89,7 +90,7 @@ class SegmentFile:
 
     def sibling_place(self, suffix: str) -> str | UrlPath:
         """Return the path of another file of the segment as a string, or its URL. No `Path` object is created."""
-        return files.joined(self.folder, self.sibling_name(suffix))
+        return joined(self.folder, self.sibling_name(suffix))
 
     def sibling_name(self, suffix: str) -> str:
         """Return the name of the segment's file with the given suffix, such as ".index"."""
@@ -107,7 +108,7 @@ class SegmentFile:
         """
         if self._size is None:
             try:
-                self._size = file_view.content_size(self.place) or 0
+                self._size = content_size(self.place) or 0
             except OSError:
                 self._size = 0
         return self._size
@@ -236,7 +237,7 @@ class PartitionDir:
         if isinstance(self.path, UrlPath):
             return None
         try:
-            return read_partition_metadata(file_view.read_text(self.path / PARTITION_METADATA) or "")["topic_id"]
+            return read_partition_metadata(read_text(self.path / PARTITION_METADATA) or "")["topic_id"]
         except (StructureError, OSError):
             return None
 

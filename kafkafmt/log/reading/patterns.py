@@ -7,7 +7,7 @@ import fnmatch
 import glob
 
 from ...paths import Location, UrlPath
-from ..format import files
+from ..format.files import list_directory, path_exists
 
 
 def matching(path: Location) -> list[Location]:
@@ -17,7 +17,7 @@ def matching(path: Location) -> list[Location]:
     wildcards, or if a file or directory with exactly this name exists, the path is returned
     unchanged. If nothing matches, raise FileNotFoundError.
     """
-    if not glob.has_magic(str(path)) or files.exists(path):
+    if not glob.has_magic(str(path)) or path_exists(path):
         return [path]
     if isinstance(path, UrlPath):
         found: list[Location] = list(_matching_urls(path))
@@ -41,7 +41,7 @@ def _matching_urls(path: UrlPath) -> list[UrlPath]:
         children = []
         for folder in found:
             try:
-                directories, names = files.list_directory(folder)
+                directories, names = list_directory(folder)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             hidden = part.startswith(".")
@@ -51,4 +51,4 @@ def _matching_urls(path: UrlPath) -> list[UrlPath]:
                 if fnmatch.fnmatchcase(name, part) and (hidden or not name.startswith("."))
             ]
         found, unchecked = children, False
-    return [place for place in found if not unchecked or files.exists(place)]
+    return [place for place in found if not unchecked or path_exists(place)]

@@ -15,9 +15,9 @@ from ...constants import MIN_OFFSET, NO_END
 from ...errors import StructureError
 from ...text import counted
 from ...types import IntArray
-from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
-from ..format.file_view import FileView
+from ..format.file_view import FileView, read_text
+from ..format.files import Stamp, path_exists, stamp_of
 from ..format.leader_epochs import Epochs
 from .compaction import is_compacted, runs_lack_offsets, was_cleaned
 from .damaged_spans import DamageColumns
@@ -82,7 +82,7 @@ class PlannedLog:
         Time in seconds that was spent on reading segments and on decompressing records.
         `decompress_seconds` is updated at the end of each call of `chunks`.
     stamps : dict
-        Maps file names of segments to the result of `files.stamp` before the segment was planned.
+        Maps file names of segments to the result of `stamp_of` before the segment was planned.
     """
 
     bytes_read: int
@@ -114,7 +114,7 @@ class PlannedLog:
         self._failed = 0
         """Number of wrapper messages in the attributes `failed` of these plans."""
         self._stretches: dict[str, Stretch] = {}
-        self.stamps: dict[str, files.Stamp | None] = {}
+        self.stamps: dict[str, Stamp | None] = {}
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.directory.topic}-{self.directory.partition}, {counted(len(self.segments), 'segment')}>"
@@ -179,7 +179,7 @@ class PlannedLog:
             try:
                 place = segment.place
                 with FileView(place, fill_unreadable=True) as view:
-                    self.stamps[name] = files.stamp(place, view.status)
+                    self.stamps[name] = stamp_of(place, view.status)
                     plan = plan_view(segment, view, self.limits, see, scratch)
                 if plan.damaged and not _ends_with_valid_batch(plan):
                     self._check_replaced(segment)
@@ -216,7 +216,7 @@ class PlannedLog:
             return
         following = self.segments[self.first_segment(segment.next_base)]
         next_is_listed = following.base_offset == segment.next_base
-        if next_is_listed and not files.exists(following.place) and files.exists(segment.place):
+        if next_is_listed and not path_exists(following.place) and path_exists(segment.place):
             raise changed(segment, f"the next segment, {following.name}, no longer exists")
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
@@ -251,7 +251,7 @@ class PlannedLog:
         The value is None if the checkpoint is missing, empty or damaged.
         """
         try:
-            text = file_view.read_text(self.directory.path / LEADER_EPOCHS)
+            text = read_text(self.directory.path / LEADER_EPOCHS)
             return read_leader_epochs(text) if text else None
         except StructureError:
             return None

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from ...constants import NO_END
 from ...paths import UrlPath
-from ..format import file_view, remote
+from ..format.file_view import fetch_ahead, forget_ahead, open_ahead
+from ..format.remote import AHEAD_BYTES
 from .index_ranges import Stretch
 from .partition_dir import SegmentFile
 
@@ -45,7 +46,7 @@ class SegmentsAhead:
                     yield segment
                     continue
                 known = self._known_bytes(segment)
-                file_view.open_ahead(segment.path, segment.sibling(".index"), known)
+                open_ahead(segment.path, segment.sibling(".index"), known)
                 self._ahead.append((segment, known))
                 if self._enough_opened():
                     yield self._ahead.popleft()[0]
@@ -53,12 +54,12 @@ class SegmentsAhead:
                 yield self._ahead.popleft()[0]
         finally:
             for segment, _ in self._ahead:
-                file_view.forget_ahead(segment.path, segment.sibling(".index"))
+                forget_ahead(segment.path, segment.sibling(".index"))
 
     def _enough_opened(self) -> bool:
         """Return whether enough segments after the first one have been opened, so that the first one can be read."""
         sizes = [segment.size for segment, _ in self._ahead][1:]
-        return len(sizes) == MOST_AHEAD or sum(sizes) >= remote.AHEAD_BYTES
+        return len(sizes) == MOST_AHEAD or sum(sizes) >= AHEAD_BYTES
 
     def request(self, left: int) -> None:
         """Request the first bytes of the next segments if the end of the current segment is near.
@@ -67,9 +68,9 @@ class SegmentsAhead:
         AHEAD_BYTES or more, nothing is requested.
         """
         for segment, known in self._ahead:
-            if left >= remote.AHEAD_BYTES:
+            if left >= AHEAD_BYTES:
                 return
-            file_view.fetch_ahead(segment.path, min(known, remote.AHEAD_BYTES - left))
+            fetch_ahead(segment.path, min(known, AHEAD_BYTES - left))
             if known < segment.size:
                 return
             left += known

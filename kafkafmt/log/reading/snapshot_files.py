@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...paths import Location
-from ..format import file_view, files
+from ..format.file_view import read_bytes
+from ..format.files import joined
 from ..format.snapshots import states_in
 
 KEPT_BYTES = 8 << 20
@@ -34,7 +35,7 @@ class SnapshotFiles:
         """
         if name in self._kept:
             return self._kept[name]
-        data = file_view.read_bytes(files.joined(self._folder, name))
+        data = read_bytes(joined(self._folder, name))
         if data is None:
             return None
         states = states_in(data)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ...constants import CONTROL_ABORT, MAX_OFFSET, NO_MARKER
 from ...types import IntArray
-from ..format import files
+from ..format.files import file_size
 from ..format.packed import segment_name_of
 from ..format.producers import Aborted
 from .partition_dir import PartitionDir
@@ -213,7 +213,7 @@ def _is_provable(cause: Cause, directory: PartitionDir, index: IndexEntries) -> 
     file, hidden_by = cause
     path = (directory.path / (segment_name_of(file) or file)).with_suffix(".txnindex")
     complete = path.name not in index.unreadable and path.name not in index.corrupted
-    return hidden_by == DAMAGE and complete and files.file_size(path) is not None
+    return hidden_by == DAMAGE and complete and file_size(path) is not None
 
 
 def _continues_doubt(doubts: Doubts, unknown: npt.NDArray[np.bool_], next_offsets: IntArray) -> npt.NDArray[np.bool_]:

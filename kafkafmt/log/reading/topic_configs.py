@@ -18,8 +18,8 @@ from ...errors import KafkaFormatError
 from ...internal_topics.decode import read_metadata_record
 from ...paths import Location
 from ...records import RecordReader
-from ..format import files
 from ..format.file_view import FileView
+from ..format.files import file_size, list_directory
 from ..format.packed import base_of
 from .partition_dir import CLUSTER_METADATA, PartitionDir
 from .segment_walker import Walker
@@ -76,8 +76,8 @@ def _folders(directory: PartitionDir) -> list[Location]:
 
 def _configs_in(folder: Location) -> Configs:
     try:
-        names = sorted(files.list_directory(folder)[1])
-        return _configs(folder, tuple((n, files.file_size(folder / n)) for n in names if n.endswith(_USED)))
+        names = sorted(list_directory(folder)[1])
+        return _configs(folder, tuple((n, file_size(folder / n)) for n in names if n.endswith(_USED)))
     except OSError:
         return {}
 
@@ -113,11 +113,11 @@ def _configs(folder: Location, listed: _Files) -> Configs:
 def _remote_topics(root: Location) -> set[str]:
     """Return the names of the topics in `__remote_log_metadata`."""
     try:
-        folders = [root / name for name in files.list_directory(root)[0] if name.startswith(REMOTE_METADATA)]
+        folders = [root / name for name in list_directory(root)[0] if name.startswith(REMOTE_METADATA)]
         logs = [
-            (folder / name, files.file_size(folder / name))
+            (folder / name, file_size(folder / name))
             for folder in folders
-            for name in sorted(files.list_directory(folder)[1])
+            for name in sorted(list_directory(folder)[1])
             if base_of(name) is not None
         ]
     except OSError:

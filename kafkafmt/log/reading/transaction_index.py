@@ -11,7 +11,8 @@ import numpy as np
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAX_OFFSET
 from ...errors import StructureError
 from ...types import BatchSummary, BatchTable, IntArray, last_offsets
-from ..format import file_view, files
+from ..format.file_view import read_bytes
+from ..format.files import joined, list_directory
 from ..format.index_entries import TRANSACTION_ENTRY, read_transaction_index
 from ..format.names import offsets_in
 from ..format.packed import bases_in
@@ -42,7 +43,7 @@ class IndexEntries:
     def __init__(self, directory: PartitionDir) -> None:
         self.unreadable: set[str] = set()
         try:
-            _, names = files.list_directory(directory.path)
+            _, names = list_directory(directory.path)
         except FileNotFoundError:
             names = []
         found: list[tuple[str, int, bytes]] = []
@@ -51,7 +52,7 @@ class IndexEntries:
             if name in directory.ignored:
                 continue
             try:
-                data = file_view.read_bytes(files.joined(directory.path, name))
+                data = read_bytes(joined(directory.path, name))
             except StructureError:
                 self.unreadable.add(name)
                 continue

@@ -27,7 +27,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END, TRANSACTIONAL_BIT
 from ...records import RecordReader
 from ...types import BatchSummary, BatchTable, Buffer, IntArray
-from ..format import files
+from ..format.files import joined
 from ..format.producers import Marker, marker_reader, read_markers
 from .events import EventDamage, Events
 from .hidden_markers import HidingPlaces, can_hide_markers, is_harmless
@@ -132,7 +132,7 @@ class TransactionWalk(EventDamage):
 
     def __call__(self, damage: Damage) -> None:
         """Mark the outcomes of all open transactions as unknown if the damaged bytes may contain their markers."""
-        path = files.joined(self.log.directory.path, damage.file)
+        path = joined(self.log.directory.path, damage.file)
         if self.found.open and can_hide_markers(path, [damage])[0]:
             self._suspend(damage.first_offset or 0, damage.file)
 
@@ -145,7 +145,7 @@ class TransactionWalk(EventDamage):
         if is_harmless(events.damaged):  # true for most segments
             return
         self.found.damaged_segments.append(events.plan.segment.base_offset or 0)
-        self._places = HidingPlaces(files.joined(self.log.directory.path, events.plan.segment.name), events)
+        self._places = HidingPlaces(joined(self.log.directory.path, events.plan.segment.name), events)
         if len(events.extents):
             self._suspend_before(int(events.extents.columns.first[0]), events.plan.segment.name)
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 
 from ...errors import StructureError
-from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCHS,
@@ -31,6 +30,9 @@ from ..format.checkpoints import (
     read_offset_checkpoint,
     read_partition_metadata,
 )
+from ..format.file_view import read_bytes, read_text
+from ..format.files import file_size, list_directory, mode_of
+from ..format.local_files import replace_file, sync_directory
 from ..format.names import base_offset_of
 from ..format.syncing import sync_tree
 from ..format.unreadable import raise_if_intact
@@ -68,7 +70,7 @@ class BrokerDirectory:
 
     def __init__(self, path: Path, metadata_directory: Path | None = None) -> None:
         self.path: Path = path
-        text = file_view.read_text(path / META_PROPERTIES)
+        text = read_text(path / META_PROPERTIES)
         if text is None:
             raise RestoreError(
                 f"{path} is not the log directory of a broker, because {META_PROPERTIES} is missing; "
@@ -106,7 +108,7 @@ class BrokerDirectory:
         A broker renames a partition directory to '…-stray' if the directory contains a topic id
         from another cluster.
         """
-        text = file_view.read_text(metadata_directory / META_PROPERTIES)
+        text = read_text(metadata_directory / META_PROPERTIES)
         try:
             other = read_meta_properties(text or "").get("cluster.id")
         except StructureError as error:
@@ -120,7 +122,7 @@ class BrokerDirectory:
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         try:
-            return read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
+            return read_offset_checkpoint(read_text(self.path / name) or "", name)
         except StructureError as error:
             raise_if_intact(error)
             raise RestoreError(f"{self.path / name} is corrupted: {error.message}; delete the file") from None
@@ -137,15 +139,15 @@ class BrokerDirectory:
                 f"{folder} does not exist; start the broker once, so that it creates the directory, or specify the log "
                 "directory that contains it"
             )
-        names = files.list_directory(folder)[1]
+        names = list_directory(folder)[1]
         logs = [name for name in names if base_offset_of(name) is not None]
-        used = [name for name in logs if base_offset_of(name) or files.file_size(folder / name)]
+        used = [name for name in logs if base_offset_of(name) or file_size(folder / name)]
         if used or self._checkpoints[LOG_STARTS].get((topic, partition), 0):
             raise RestoreError(
                 f"{folder} is not empty; only a partition without records, as the broker has created it, can be restored"
             )
         topic_id, epoch = self._identity(folder, topic, partition)
-        modes = [mode for name in logs if (mode := files.mode_of(folder / name)) is not None]
+        modes = [mode for name in logs if (mode := mode_of(folder / name)) is not None]
         return Target(folder, topic_id, epoch, keep_producers, (modes or [0o644])[0])
 
     def _check_topic(self, topic: str, partition: int, partitions: int) -> None:
@@ -180,8 +182,8 @@ class BrokerDirectory:
             topic_id = self.metadata.topics[topic]
             return base64_uuid(topic_id), max(self.metadata.leader_epochs.get((topic_id, partition), 0), 0)
         try:
-            text = file_view.read_text(folder / PARTITION_METADATA)
-            epochs = read_leader_epochs(file_view.read_text(folder / LEADER_EPOCHS) or "")
+            text = read_text(folder / PARTITION_METADATA)
+            epochs = read_leader_epochs(read_text(folder / LEADER_EPOCHS) or "")
             known = None if text is None else read_partition_metadata(text)["topic_id"]
         except StructureError as error:
             raise RestoreError(f"{folder}: {error.message}") from None
@@ -211,23 +213,23 @@ class BrokerDirectory:
                 os.close(handle)
         marker = self.path / CLEAN_SHUTDOWN
         clean, mode, owner = (
-            file_view.read_bytes(marker),
-            files.mode_of(marker),
+            read_bytes(marker),
+            mode_of(marker),
             marker.stat() if marker.exists() else None,
         )
         if clean is not None:
             marker.unlink()
-            local_files.sync_directory(self.path)
+            sync_directory(self.path)
         for target, restored in done:
             made = restored.made
             replaced = self.staging(made.topic, made.partition)
             os.rename(target.path, replaced)
             os.rename(made.path, target.path)
-            local_files.sync_directory(self.path)
+            sync_directory(self.path)
             shutil.rmtree(replaced)
         self._write_checkpoints(done)
         if clean is not None:
-            local_files.replace(marker, clean, mode or 0o644)
+            replace_file(marker, clean, mode or 0o644)
             if owner is not None and os.geteuid() == 0:
                 os.chown(marker, owner.st_uid, owner.st_gid)
 
@@ -240,7 +242,7 @@ class BrokerDirectory:
                 if name in made.offsets:
                     offsets[made.topic, made.partition] = made.offsets[name]
             place = self.path / name
-            local_files.replace(place, offset_checkpoint_text(offsets).encode())
+            replace_file(place, offset_checkpoint_text(offsets).encode())
             self._like_root(place)
 
     def _give_away(self, target: Target, restored: Restored) -> None:

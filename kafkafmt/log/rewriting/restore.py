@@ -20,8 +20,9 @@ from ...text import counted
 from ..auditing.run import Globs, Numbers, OnMessage, Progress, Run, globs_of
 from ..auditing.salvage_source import Bounds
 from ..auditing.verify import verify_partition
-from ..format import file_view, local_files
 from ..format.checkpoints import META_PROPERTIES, read_meta_properties
+from ..format.file_view import read_text
+from ..format.local_files import replace_file
 from ..reading.choice import PartitionNotFoundError
 from ..reading.discovery import Discovery
 from ..reading.group_choice import read_groups
@@ -294,9 +295,7 @@ def _targets(broker: BrokerDirectory, logs: list[PartitionLog]) -> list[Target]:
 def _cluster_of(directory: PartitionDir) -> str | None:
     """Return the id of the cluster that wrote a partition, or None if it is unknown."""
     try:
-        return read_meta_properties(file_view.read_text(directory.path.parent / META_PROPERTIES) or "").get(
-            "cluster.id"
-        )
+        return read_meta_properties(read_text(directory.path.parent / META_PROPERTIES) or "").get("cluster.id")
     except StructureError:
         return None
 
@@ -336,7 +335,7 @@ def _writable(path: Path) -> Path:
     """Return the path of the file to write, without links. Raise an OSError if the file cannot be written."""
     if is_device_or_pipe(path):
         return path
-    path = Path(os.path.realpath(path))  # `local_files.replace` would replace a link with a file
+    path = Path(os.path.realpath(path))  # `replace_file` would replace a link with a file
     refuse_missing(path.parent)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -367,5 +366,5 @@ def _write_groups(
     if is_device_or_pipe(table):
         table.write_bytes(data)
     else:
-        local_files.replace(table, data)
+        replace_file(table, data)
     return offsets

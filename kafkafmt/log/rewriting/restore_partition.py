@@ -22,10 +22,10 @@ from ...types import BatchTable, ByteArray, IntArray, last_offsets
 from ..auditing.salvage_markers import abort_markers
 from ..auditing.salvage_source import Bounds
 from ..auditing.salvaged import OWNER, Salvaged
-from ..format import local_files
 from ..format.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, partition_metadata_text
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_runs, epochs_from, within
+from ..format.local_files import write_new
 from ..format.names import file_name
 from ..format.producers import Producers
 from ..format.snapshots import ProducerEntry, snapshot_of, states_of
@@ -266,4 +266,4 @@ class _RestoredCopy(ChangedCopy):
     def _new(self, name: str, data: bytes, mode: int) -> None:
         """Write a file with the permissions of the partition's `.log` files."""
         self.made.modes[name] = self.target.mode
-        local_files.write_new(self._path(name), data, self.target.mode | OWNER, synced=False)
+        write_new(self._path(name), data, self.target.mode | OWNER, synced=False)

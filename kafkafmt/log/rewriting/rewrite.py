@@ -22,7 +22,7 @@ from ..auditing.salvage_rebuilt import needs_rebuilding
 from ..auditing.salvage_source import Bounds
 from ..auditing.salvaged import Salvaged
 from ..auditing.verify import verify_partition
-from ..format import files
+from ..format.files import narrowed_mode
 from ..reading.models import Damage, DamagedLogError
 from ..reading.partition import PartitionLog
 from ..reading.read_limits import ReadLimits
@@ -248,7 +248,7 @@ def rewrite(
     logs = list(opened_logs(chosen, limits, run))
     note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
     internal = any(glob.startswith("__") for glob in globs)
-    filled = Output(target, files.narrowed(0o777, *roots), "rewriting")
+    filled = Output(target, narrowed_mode(0o777, *roots), "rewriting")
 
     def copy(log: PartitionLog) -> tuple[Salvaged, Counts, tuple[Damage, ...]] | None:
         with run.reading(log.directory, is_output_error):

@@ -23,9 +23,10 @@ from ...types import BatchTable, IntArray, Spans, last_offset, last_offsets
 from ..auditing.salvage_pieces import holes_of, outside
 from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
 from ..auditing.salvaged import OWNER, Salvaged
-from ..format import files, local_files
 from ..format.checkpoints import CLEANER_OFFSETS
 from ..format.file_view import FileView
+from ..format.files import narrowed_mode, times_of
+from ..format.local_files import create_file, write_all
 from ..format.names import file_name
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
@@ -196,7 +197,7 @@ class _RewrittenCopy(ChangedCopy):
             if base is None:
                 walker = Walker(view, 0, self.log.max_batch_bytes)
                 base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
-            times, mode = files.times_of(source.path), files.narrowed(ALL_FILE_BITS | 0o111, source.path)
+            times, mode = times_of(source.path), narrowed_mode(ALL_FILE_BITS | 0o111, source.path)
             segment, self._base = OpenSegment(Path(self._path(file_name(base))), base, mode), base
             try:
                 for buffer, table in tables_of(view, source, spans, self.log.max_batch_bytes):
@@ -361,7 +362,7 @@ class OpenSegment:
         self.base: int = base
         self.mode: int = mode
         self._size = 0
-        self._file = local_files.create(path, mode | OWNER)
+        self._file = create_file(path, mode | OWNER)
 
     def has_room(self, size: int, last: int) -> bool:
         """Return whether the segment has space for a batch of `size` bytes whose last offset is `last`."""
@@ -370,7 +371,7 @@ class OpenSegment:
 
     def write(self, data: Any) -> None:
         """Append batches."""
-        local_files.write_all(self._file, data)
+        write_all(self._file, data)
         self._size += len(data)
 
     def close(self) -> None:

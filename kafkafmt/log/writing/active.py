@@ -13,14 +13,19 @@ from pathlib import Path
 
 from ...paths import full_disk_named
 from ...types import BatchTable
-from ..format import local_files
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, transaction_index_bytes
+from ..format.local_files import append_to, write_at
 from ..format.names import file_name
 from ..format.producers import Aborted
 from .index_builder import SegmentIndexes
 
 SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")
 """File name suffixes of the files that every segment has."""
+
+
+def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
+    """Return the path of the file in `folder` whose name consists of an offset and `suffix`."""
+    return folder / file_name(offset, suffix)
 
 
 class ActiveSegment:
@@ -84,7 +89,7 @@ class ActiveSegment:
         if not len(data):
             return
         with full_disk_named(self.path.with_suffix(SEGMENT_SUFFIXES[i])):
-            local_files.write_at(self._files[i], data, self._ends[i])
+            write_at(self._files[i], data, self._ends[i])
         self._ends[i] += len(data)
 
     def _take_back(self, indexes: SegmentIndexes, ends: list[int]) -> None:
@@ -103,7 +108,7 @@ class ActiveSegment:
         if not aborted:
             return
         try:
-            local_files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
+            append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
             # The batches are already written, but their index entries are missing.
             # The index is rebuilt when the partition is opened again.

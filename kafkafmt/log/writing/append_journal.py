@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...errors import StructureError
-from ..format import file_view, local_files
+from ..format.file_view import read_text
+from ..format.local_files import replace_file, sync_directory
 from .writer import LogWriter
 
 JOURNAL_FILE = "kafkafmt-append.json"
@@ -35,7 +36,7 @@ class Journal:
 
 def read_journal(path: Path) -> Journal:
     """Return the journal of the log directory `path`, or an empty journal if the file is missing."""
-    text = file_view.read_text(path / JOURNAL_FILE)
+    text = read_text(path / JOURNAL_FILE)
     if text is None:
         return Journal()
     try:
@@ -60,10 +61,10 @@ def write_journal(path: Path, journal: Journal) -> None:
     """
     if journal.in_progress or journal.versions:
         content = {"under_way": journal.in_progress, "versions": journal.versions}
-        local_files.replace(path / JOURNAL_FILE, json.dumps(content).encode())
+        replace_file(path / JOURNAL_FILE, json.dumps(content).encode())
     else:
         (path / JOURNAL_FILE).unlink(missing_ok=True)
-        local_files.sync_directory(path)
+        sync_directory(path)
 
 
 def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:

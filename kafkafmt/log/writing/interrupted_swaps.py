@@ -15,8 +15,9 @@ from pathlib import Path
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import StructureError
-from ..format import files, local_files
 from ..format.file_view import FileView
+from ..format.files import list_directory
+from ..format.local_files import sync_directory
 from ..format.producers import marker_reader
 from ..reading.models import Damage, DamagedLogError
 from .index_builder import MAX_SEGMENT_BYTES, State, read_through
@@ -42,7 +43,7 @@ def complete_swaps(folder: Path) -> None:
     DamagedLogError
         A `.log.swap` file is damaged. No file has been changed.
     """
-    bases = {n: int(found[1]) for n in files.list_directory(folder)[1] if (found := _NAME.match(n)) is not None}
+    bases = {n: int(found[1]) for n in list_directory(folder)[1] if (found := _NAME.match(n)) is not None}
     swaps = [n for n in bases if n.endswith(SWAP)]
     if not swaps:
         return
@@ -57,10 +58,10 @@ def complete_swaps(folder: Path) -> None:
     for name, base in bases.items():
         if low <= base < high and not name.endswith((SWAP, CLEANED, DELETED)):
             (folder / name).unlink()
-    local_files.sync_directory(folder)
+    sync_directory(folder)
     for name in valid:
         (folder / name).rename(folder / name.removesuffix(SWAP))
-    local_files.sync_directory(folder)
+    sync_directory(folder)
 
 
 def _next_offset(path: Path, base: int) -> int:

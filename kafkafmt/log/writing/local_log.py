@@ -25,18 +25,19 @@ from ..._backend import core
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...times import now_millis
 from ...types import BatchTable, Buffer, byte_view
-from ..format import file_view, files, local_files
 from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text
-from ..format.file_view import FileView
+from ..format.file_view import FileView, file_differs
+from ..format.files import list_directory
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ..format.leader_epochs import Epochs, assigned, epochs_of, within
+from ..format.local_files import replace_file, sync_directory, truncate_file
 from ..format.names import snapshot_offset_of
 from ..format.snapshots import snapshot_of
 from ..reading.heads import reach
 from ..reading.models import Damage
-from .active import ActiveSegment
+from .active import ActiveSegment, path_of
 from .index_builder import SegmentIndexes, State
-from .recovery import delete_segment, load, make_segment, path_of
+from .recovery import delete_segment, load, make_segment
 from .retention import too_many, too_old
 from .settings import LogSettings
 
@@ -233,8 +234,8 @@ class LocalLog:
     def _write_epochs(self, epochs: Epochs) -> None:
         if epochs is not self.epochs:
             path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
-            if file_view.differs(path, text):
-                local_files.replace(path, text, self.active.mode)
+            if file_differs(path, text):
+                replace_file(path, text, self.active.mode)
             self.epochs = epochs
 
     def roll(self, offset: int) -> None:
@@ -259,7 +260,7 @@ class LocalLog:
         self._changed()
 
     def _take_snapshot(self, offset: int) -> None:
-        local_files.replace(
+        replace_file(
             path_of(self.path, offset, ".snapshot"),
             snapshot_of(self.state.producers.states),
             self.active.mode,
@@ -290,9 +291,9 @@ class LocalLog:
         if offset < self.bases[0]:
             delete_segment(self.path, self.bases[0])
         else:
-            local_files.truncate(path_of(self.path, last), position)
+            truncate_file(path_of(self.path, last), position)
         self.epochs = within(self.epochs, self.log_start_offset, offset)
-        local_files.replace(self.path / LEADER_EPOCHS, leader_epochs_text(self.epochs).encode())
+        replace_file(self.path / LEADER_EPOCHS, leader_epochs_text(self.epochs).encode())
         self._load(self.recovery_point)
         self._changed()
 
@@ -350,7 +351,7 @@ class LocalLog:
             # Remove one base offset at a time, so that a segment that cannot be deleted stays listed.
             self.bases.remove(base)
             delete_segment(self.path, base)
-        for name in files.list_directory(self.path)[1]:
+        for name in list_directory(self.path)[1]:
             offset = snapshot_offset_of(name)
             if offset is not None and offset < self.bases[0]:
                 (self.path / name).unlink()
@@ -362,7 +363,7 @@ class LocalLog:
         self.active.finish()
         if self.next_offset > self.bases[-1]:
             self._take_snapshot(self.next_offset)
-        local_files.sync_directory(self.path)
+        sync_directory(self.path)
         self.recovery_point = self.next_offset
 
 

@@ -23,7 +23,6 @@ from ...arguments import integer
 from ...errors import StructureError
 from ...paths import output_path
 from ...text import counted, shown
-from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -37,6 +36,9 @@ from ..format.checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
+from ..format.file_view import read_text
+from ..format.files import file_size, list_directory, narrowed_mode
+from ..format.local_files import NEW_FILE, replace_file, sync_directory
 from ..format.names import (
     MAX_PARTITION,
     can_be_checkpointed,
@@ -150,11 +152,11 @@ class LogDirectory:
         self._saved: dict[str, str] = {}
         try:
             self._offsets = {name: self._read(name) for name in WRITTEN_CHECKPOINTS}
-            self.clean: bool = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
-            self._mark_mode = files.narrowed(local_files.NEW_FILE, self.path / CLEAN_SHUTDOWN)
+            self.clean: bool = file_size(self.path / CLEAN_SHUTDOWN) is not None
+            self._mark_mode = narrowed_mode(NEW_FILE, self.path / CLEAN_SHUTDOWN)
             if self.clean:
                 (self.path / CLEAN_SHUTDOWN).unlink()
-                local_files.sync_directory(self.path)
+                sync_directory(self.path)
             roll_back(self.path, self.writer)
         except BaseException:
             release_lock(self._lock)
@@ -172,7 +174,7 @@ class LogDirectory:
         reads the whole partition.
         """
         try:
-            found = read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
+            found = read_offset_checkpoint(read_text(self.path / name) or "", name)
         except StructureError as error:
             raise_if_intact(error)
             return {}
@@ -257,7 +259,7 @@ class LogDirectory:
         new = not folder.is_dir()
         folder.mkdir(exist_ok=True)
         if new:
-            local_files.sync_directory(self.path)
+            sync_directory(self.path)
         if topic_id is not None:
             self._set_topic_id(folder, topic_id)
         opened = LogWriter(
@@ -281,9 +283,9 @@ class LogDirectory:
         return opened
 
     def _set_topic_id(self, folder: Path, topic_id: str) -> None:
-        text = file_view.read_text(folder / PARTITION_METADATA)
+        text = read_text(folder / PARTITION_METADATA)
         if text is None:
-            local_files.replace(folder / PARTITION_METADATA, partition_metadata_text(topic_id).encode())
+            replace_file(folder / PARTITION_METADATA, partition_metadata_text(topic_id).encode())
         elif (known := read_partition_metadata(text)["topic_id"]) != topic_id:
             raise ValueError(f"topic_id is {shown(topic_id)}, but {folder.name} has topic id {shown(known)}")
 
@@ -340,7 +342,7 @@ class LogDirectory:
             for name in WRITTEN_CHECKPOINTS:
                 text = offset_checkpoint_text(self._offsets[name])
                 if self._saved.get(name) != text:
-                    local_files.replace(self.path / name, text.encode())
+                    replace_file(self.path / name, text.encode())
                     self._saved[name] = text
 
     @property
@@ -388,10 +390,10 @@ class LogDirectory:
         errors: list[OSError] = []
         try:
             errors = self.close_writers(list(self._writers.values()))
-            existing = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
+            existing = {d for d in list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
             if not errors and not self._in_doubt and (self.clean or existing <= self._opened):
                 self._save()
-                local_files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
+                replace_file(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
         finally:
             release_lock(self._lock)
             self._lock = -1

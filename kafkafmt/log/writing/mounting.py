@@ -20,7 +20,6 @@ from uuid import UUID
 from ...errors import KafkaFormatError, StructureError
 from ...internal_topics.decode import read_metadata_record
 from ...records import read_records
-from ..format import file_view, files
 from ..format.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -28,6 +27,8 @@ from ..format.checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
+from ..format.file_view import read_bytes, read_text
+from ..format.files import list_directory, stamp_of
 from ..reading.discovery import Discovery
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
@@ -130,10 +131,10 @@ def read_metadata(root: Path) -> Metadata | None:
     """Read the metadata log in a log directory. Return None if there is no metadata log."""
     folder = root / METADATA_LOG
     try:
-        names = files.list_directory(folder)[1]
+        names = list_directory(folder)[1]
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return _read(folder, tuple((name, files.stamp(folder / name)) for name in names))
+    return _read(folder, tuple((name, stamp_of(folder / name)) for name in names))
 
 
 @lru_cache(maxsize=4)
@@ -141,14 +142,14 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
     """Read the newest snapshot of the metadata log, and the records after it.
 
     `stamps` contains the name of each file and a tuple that changes if the file changes
-    (`files.stamp`). The cache key includes `stamps`, so files are read again only if they have
+    (`stamp_of`). The cache key includes `stamps`, so files are read again only if they have
     changed.
     """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
     if snapshots:
         try:
-            data = file_view.read_bytes(folder / snapshots[-1])
+            data = read_bytes(folder / snapshots[-1])
             start = int(snapshots[-1][:20]) if data else 0
             for record in read_records(data) if data else ():
                 found.add(record.value)
@@ -211,7 +212,7 @@ def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int
     if topic_id is None:
         return "the metadata log does not contain the topics"
     try:
-        text = file_view.read_text(root / f"{topic}-{partition}" / PARTITION_METADATA)
+        text = read_text(root / f"{topic}-{partition}" / PARTITION_METADATA)
         own = None if text is None else UUID(bytes=uuid_bytes(read_partition_metadata(text)["topic_id"]))
     except StructureError:
         own = None
@@ -231,7 +232,7 @@ def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int
 def node_id(root: Path) -> int | None:
     """Return the id of the broker that owns a log directory, or None if it is unknown."""
     try:
-        values = read_meta_properties(file_view.read_text(root / META_PROPERTIES) or "")
+        values = read_meta_properties(read_text(root / META_PROPERTIES) or "")
         return int(values.get("node.id") or values["broker.id"])
     except (StructureError, KeyError):
         return None

@@ -22,11 +22,12 @@ from pathlib import Path
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import KafkaFormatError, StructureError
-from ..format import file_view, files, local_files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
-from ..format.file_view import FileView
+from ..format.file_view import FileView, file_differs, read_bytes, read_text
+from ..format.files import list_directory, narrowed_mode
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, assigned, believable_runs, epochs_from, within
+from ..format.local_files import NEW_FILE, replace_file, sync_directory, sync_file, truncate_file, write_new
 from ..format.names import base_offset_of, file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import states_in
@@ -34,7 +35,7 @@ from ..reading.models import Damage, DamagedLogError
 from ..reading.partition_dir import SegmentFile
 from ..reading.plan import plan_segment
 from ..reading.read_limits import ReadLimits
-from .active import SEGMENT_SUFFIXES
+from .active import SEGMENT_SUFFIXES, path_of
 from .index_builder import MAX_SEGMENT_BYTES, SegmentScan, State, read_through
 from .interrupted_swaps import complete_swaps
 
@@ -56,11 +57,6 @@ class Loaded:
     """Leader epochs of the log, with their first offsets."""
     cut: list[Damage] = field(default_factory=list)
     """Damaged data that was truncated."""
-
-
-def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
-    """Return the path of the file in `folder` whose name consists of an offset and `suffix`."""
-    return folder / file_name(offset, suffix)
 
 
 def load(folder: Path, log_start: int, recovery_point: int | None, interval: int, truncate_at_damage: bool) -> Loaded:
@@ -106,7 +102,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
             damage = _damage(folder, bases, i, made, size)
             if damage.last_offset is not None and not truncate_at_damage:
                 raise DamagedLogError(damage, str(folder))
-            local_files.truncate(path_of(folder, bases[i]), made.end)
+            truncate_file(path_of(folder, bases[i]), made.end)
             for base in reversed(bases[i + 1 :]):
                 delete_segment(folder, base)
             bases = bases[: i + 1]
@@ -114,11 +110,11 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
         if i >= first or cut:
             _write_indexes(folder, bases[i], made)
             if recovery_point is not None:
-                local_files.sync(path_of(folder, bases[i]))
+                sync_file(path_of(folder, bases[i]))
         if cut:
             break
     assert made is not None
-    for name in files.list_directory(folder)[1]:
+    for name in list_directory(folder)[1]:
         offset = snapshot_offset_of(name)
         if offset is not None and offset > made.next_offset:
             (folder / name).unlink()
@@ -132,7 +128,7 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
     Return the base offsets of all segments, and the base offsets of the segments that have both
     indexes. Temporary files, indexes without a `.log` file, and unreadable snapshots are deleted.
     """
-    directories, names = files.list_directory(folder)
+    directories, names = list_directory(folder)
     existing = set(names).difference(directories)  # Kafka ignores a directory named like a segment
     names = sorted(existing)
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
@@ -151,7 +147,7 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
 
 def _read_snapshot(path: Path) -> Producers | None:
     try:
-        return Producers(states_in(file_view.read_bytes(path) or b""))
+        return Producers(states_in(read_bytes(path) or b""))
     except KafkaFormatError:
         return None
 
@@ -191,10 +187,10 @@ def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
     wanted = [*made.indexes.take(), transaction_index_bytes(made.aborted)]
     for suffix, data in zip(INDEX_SUFFIXES, wanted, strict=True):
         path = path_of(folder, base, suffix)
-        if not file_view.differs(path, data):
+        if not file_differs(path, data):
             continue
         if data or suffix != ".txnindex":
-            local_files.replace(path, data, files.narrowed(local_files.NEW_FILE, path_of(folder, base)))
+            replace_file(path, data, narrowed_mode(NEW_FILE, path_of(folder, base)))
         else:
             path.unlink(missing_ok=True)
 
@@ -206,7 +202,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
     order.
     """
     try:
-        text = file_view.read_text(folder / LEADER_EPOCHS)
+        text = read_text(folder / LEADER_EPOCHS)
         epochs = read_leader_epochs(text) if text else None
     except StructureError:
         return None
@@ -222,7 +218,7 @@ def _with_later(epochs: Epochs, state: State) -> Epochs:
     return epochs
 
 
-def make_segment(folder: Path, base: int, mode: int = local_files.NEW_FILE) -> None:
+def make_segment(folder: Path, base: int, mode: int = NEW_FILE) -> None:
     """Create the files of an empty segment.
 
     The `.log` file is created last. If a crash prevents the creation of the `.log` file, recovery
@@ -230,8 +226,8 @@ def make_segment(folder: Path, base: int, mode: int = local_files.NEW_FILE) -> N
     """
     for suffix in reversed(SEGMENT_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)
-        local_files.write_new(path_of(folder, base, suffix), b"", mode)
-    local_files.sync_directory(folder)
+        write_new(path_of(folder, base, suffix), b"", mode)
+    sync_directory(folder)
 
 
 def delete_segment(folder: Path, base: int) -> None:

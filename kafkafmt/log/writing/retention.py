@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..format import file_view, files
+from ..format.file_view import read_bytes
+from ..format.files import file_size
 from ..format.index_entries import read_time_index
-from .recovery import path_of
+from .active import path_of
 
 
 def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, active_largest: int) -> int:
@@ -46,7 +47,7 @@ def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, act
 
 
 def _largest_timestamp(path: Path, base: int) -> int:
-    times, _ = read_time_index(file_view.read_bytes(path.with_suffix(".timeindex")) or b"", base)
+    times, _ = read_time_index(read_bytes(path.with_suffix(".timeindex")) or b"", base)
     return int(times[-1]) if len(times) else -1
 
 
@@ -57,7 +58,7 @@ def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
     """
     if retention_bytes < 0:
         return 0
-    sizes = [files.file_size(path_of(folder, base)) or 0 for base in bases]
+    sizes = [file_size(path_of(folder, base)) or 0 for base in bases]
     excess, n = sum(sizes) - retention_bytes, 0
     while n < len(sizes) and excess - sizes[n] >= 0 and (sizes[n] or n + 1 < len(sizes)):
         excess -= sizes[n]

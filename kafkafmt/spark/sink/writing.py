@@ -26,8 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...log import LogDirectory, LogWriter
-from ...log.format import files, local_files
 from ...log.format.file_view import FileView
+from ...log.format.files import list_directory
+from ...log.format.local_files import write_all
 from ...log.format.names import MAX_PARTITION, is_topic_name, parse_partition_name
 from ...log.format.process import OwnerLock
 from ...log.reading.segment_walker import Walker
@@ -56,7 +57,7 @@ class Staged:
 def partition_counts(directory: Path) -> dict[str, int]:
     """Return the number of partitions of each topic that a log directory contains."""
     counts: dict[str, int] = {}
-    for name in files.list_directory(directory)[0] if directory.is_dir() else []:
+    for name in list_directory(directory)[0] if directory.is_dir() else []:
         topic, partition, state, _ = parse_partition_name(name)
         if state == "live" and topic is not None and partition is not None:
             counts[topic] = max(counts.get(topic, 0), partition + 1)
@@ -140,7 +141,7 @@ class Stage:
                 # Open the file without a buffer, because a forked process would write the buffered data again.
                 self._files[key] = open(self._folder / name, "wb", buffering=0)
             with full_disk_named(self._folder / self._staged.files[key]):
-                local_files.write_all(self._files[key].fileno(), batch)
+                write_all(self._files[key].fileno(), batch)
             self._staged.sizes[key] += len(batch)
 
     def finish(self) -> Staged:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...log import PartitionDir, SegmentFile
-from ...log.format import files
 from ...log.format.file_view import FileView
+from ...log.format.files import inode_of
 from ...log.format.preallocated import end_of_content, only_zeros, start_of_last_hole
 from ...log.reading.compaction import is_recorded, runs_lack_offsets
 from ...log.reading.missing import unavailable
@@ -87,7 +87,7 @@ def check_content(segment: SegmentFile, content: int | None) -> None:
 
 def is_listed(directory: PartitionDir) -> bool:
     """Return whether the path of a partition still refers to the directory that the driver has listed."""
-    return directory.inode is not None and files.inode(directory.path) == directory.inode
+    return directory.inode is not None and inode_of(directory.path) == directory.inode
 
 
 def topic_id_of(directory: PartitionDir) -> str | None:

@@ -6,7 +6,7 @@ from time import time_ns
 
 from ...constants import NO_END
 from ...log import PartitionLog
-from ...log.format import files
+from ...log.format.files import Stamp, stamp_of
 from ...log.reading.index_ranges import last_border
 from ...log.reading.listings import SETTLED_NS
 from ...log.reading.nearby_transactions import open_after
@@ -16,7 +16,7 @@ from ...paths import UrlPath
 from .options import Key
 from .stream_offsets import Offsets
 
-Stamp = tuple[int | str, ...]
+SegmentState = tuple[int | str, ...]
 
 
 class LogEnds:
@@ -28,9 +28,9 @@ class LogEnds:
         # End offset of each partition at the last check, and the transactions that were open at this offset.
         self._open: dict[Key, tuple[int, Transactions]] = {}
         # The result of _stamp_of() and the end offset of each partition, from the last check.
-        self._checked: dict[Key, tuple[Stamp, int]] = {}
+        self._checked: dict[Key, tuple[SegmentState, int]] = {}
         # Inode, size and modification time of the last segment of each partition, from the last check.
-        self._last: dict[Key, files.Stamp] = {}
+        self._last: dict[Key, Stamp] = {}
 
     def find(self, log: PartitionLog, known: int) -> int:
         """Return the offset up to which a stream can read: the last stable offset, or the end of the valid batches."""
@@ -70,7 +70,7 @@ class LogEnds:
         before = self._last.get((log.topic, log.partition))
         if before is None:
             return False
-        now = files.stamp(log.segments[-1].path)
+        now = stamp_of(log.segments[-1].path)
         return now is None or now[0] != before[0] or now[1] < before[1]
 
     def forget(self, key: Key) -> None:
@@ -78,7 +78,7 @@ class LogEnds:
         for known in (self.seen, self._open, self._checked, self._last):
             known.pop(key, None)
 
-    def _stamp_of(self, log: PartitionLog) -> Stamp | None:
+    def _stamp_of(self, log: PartitionLog) -> SegmentState | None:
         """Return a tuple that identifies the state of a log's last segment, or None if it is unknown."""
         # It is also None if the segment was changed very recently, because another change could
         # result in the same modification time.
@@ -87,7 +87,7 @@ class LogEnds:
         if not log.segments or isinstance(log.directory.path, UrlPath):
             return None
         last = log.segments[-1]
-        found = files.stamp(last.path)
+        found = stamp_of(last.path)
         if found is not None:
             self._last[key] = found
         if found is None or time_ns() - found[2] < SETTLED_NS:

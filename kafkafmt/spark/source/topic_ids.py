@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...log import PartitionLog
-from ...log.format import files
 from ...log.format.checkpoints import PARTITION_METADATA
+from ...log.format.files import Stamp, stamp_of
 from ...paths import UrlPath
 from .options import Key
 
@@ -24,7 +24,7 @@ class TopicIds:
     # partition is checked in a later call, and `tell` gets a message.
 
     def __init__(self) -> None:
-        self._known: dict[Key, tuple[files.Stamp, str]] = {}
+        self._known: dict[Key, tuple[Stamp, str]] = {}
 
     def recreated(self, logs: Mapping[Key, PartitionLog], tell: Callable[[str], None]) -> list[Key]:
         """Return the partitions whose topic id has changed, in every call until `accept` is called for them."""
@@ -47,10 +47,10 @@ class TopicIds:
         self._known.pop(key, None)
 
 
-def _stamp(path: Path, tell: Callable[[str], None]) -> files.Stamp | None:
+def _stamp(path: Path, tell: Callable[[str], None]) -> Stamp | None:
     """Return the state of a `partition.metadata` file, or None if the file does not exist or cannot be accessed."""
     try:
-        return files.stamp(path)
+        return stamp_of(path)
     except OSError as error:
         # Records can still be read. Therefore, the stream does not fail.
         tell(

@@ -13,6 +13,7 @@ import pytest
 from building import batch, record
 from command import inside
 from golden_cases import case
+from patching import patch_everywhere
 
 import kafkafmt
 from kafkafmt.log.format import file_view
@@ -107,7 +108,7 @@ def test_sizes_of_segments_are_read_only_for_progress(logs: Path, monkeypatch: p
         read.append(path)
         return content_size(path)
 
-    monkeypatch.setattr(file_view, "content_size", counting)
+    patch_everywhere(monkeypatch, file_view.content_size, counting)
     kafkafmt.verify(logs)
     assert not read
     kafkafmt.verify(logs, progress=lambda done, total: None)

@@ -14,6 +14,7 @@ import pytest
 from building import TRANSACTIONAL, batch, record
 from command import inside, kafkafmt
 from golden_cases import LEGACY, case
+from patching import patch_everywhere
 from rewriting import batches, rows, write_random_log
 from salvaging import abort, corrupt, data, partition
 from writing import FIRST
@@ -275,7 +276,7 @@ def test_failure_at_any_rename_leaves_only_complete_partitions(
         return call
 
     monkeypatch.setattr(os, "rename", failing(os.rename))
-    monkeypatch.setattr(local_files, "replace", failing(local_files.replace))
+    patch_everywhere(monkeypatch, local_files.replace_file, failing(local_files.replace_file))
     monkeypatch.setattr(broker_directory, "sync_tree", failing(sync_tree))
     interrupted = False
     try:
@@ -369,14 +370,14 @@ def test_groups_file_is_checked_before_anything_changes(place: str, broker: Path
 def test_broker_directory_is_unchanged_if_the_groups_file_fails(
     broker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, replace = tmp_path / "groups.csv", local_files.replace
+    file, replace = tmp_path / "groups.csv", local_files.replace_file
 
     def fail(path: Path, data: bytes, *rest: Any) -> None:
         if path == file:
             raise OSError(28, "No space left on device", str(path))
         replace(path, data, *rest)
 
-    monkeypatch.setattr(local_files, "replace", fail)
+    patch_everywhere(monkeypatch, local_files.replace_file, fail)
     before, folders = state_of(broker), sorted(broker.iterdir())
     with pytest.raises(OSError, match="No space left") as raised:
         k.restore(case("kafka-4.3.1/internal").roots[0], broker, topics="source", groups_csv=file)
