@@ -36,6 +36,7 @@ from .errors import (
     TruncatedError,
     UnsupportedError,
 )
+from .extras import kafkafmt_version
 from .log import (
     Damage,
     DamagedLogError,
@@ -300,9 +301,9 @@ def to_arrow(
     ImportError
         pyarrow is not installed.
     """
-    from . import arrow
+    from .arrow import read_table
 
-    return arrow.read_table(buffer, columns, topic, partition, selection, incomplete)
+    return read_table(buffer, columns, topic, partition, selection, incomplete)
 
 
 def __dir__() -> list[str]:
@@ -322,10 +323,5 @@ def __getattr__(name: str) -> Any:
         return value
     # Read the version on first use. Reading it takes a third of the time that `import kafkafmt` takes.
     if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            return version("kafkafmt")
-        except PackageNotFoundError:  # kafkafmt was imported from a source tree without an installation
-            return "0"
+        return kafkafmt_version()
     raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")

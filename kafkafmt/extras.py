@@ -43,6 +43,11 @@ def library_versions(names: Iterable[str]) -> dict[str, str | None]:
     return versions
 
 
+def kafkafmt_version() -> str:
+    """Return the installed version of kafkafmt, or "0" if it was imported from a source tree without an installation."""
+    return library_versions(["kafkafmt"])["kafkafmt"] or "0"
+
+
 def install_line(extra: str) -> str:
     """Return a pip command that installs the missing packages of an extra, or all its packages if none is missing."""
     wanted = EXTRAS[extra]

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ._backend import backend, backend_reason
-from .extras import EXTRAS, LIBRARIES, library_versions
+from .extras import EXTRAS, LIBRARIES, kafkafmt_version, library_versions
+from .java import SparkMissingError, find_java, java_version
 from .notebook import html_table
-from .spark.session import SparkMissingError, find_java, java_version
 
 OTHER_PACKAGES = ("cramjam", "crc32c", "click", "rich", "obstore", "fsspec", "pandas", "polars")
 """Packages whose versions `doctor` lists, in addition to `extras.LIBRARIES`."""
@@ -119,8 +119,6 @@ def doctor() -> Installation:
     The function does not import the packages. It runs `java -version` to find a Java that is new
     enough for Spark.
     """
-    from . import __version__
-
     extras = tuple(_extra(name) for name in sorted(EXTRAS))
     java = _java()
     missing = {e.name for e in extras if not e.ready} | (set() if java.ready else {JAVA})
@@ -129,7 +127,7 @@ def doctor() -> Installation:
         absent = tuple(need for need in needs if need in missing)
         uses.append(Use(name, not absent and REQUIRED not in missing, needs, absent))
     return Installation(
-        version=__version__,
+        version=kafkafmt_version(),
         python=platform.python_version(),
         platform=platform.platform(),
         core=backend,

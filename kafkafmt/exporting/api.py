@@ -280,7 +280,8 @@ def export(
 
 def with_default_engine(options: ExportOptions, on_message: Callable[[str], None]) -> ExportOptions:
     """Set the default engine: "spark", or "local" with a message if pyspark or Java is missing."""
-    from ..spark.session import SparkMissingError, prepare_environment
+    from ..java import SparkMissingError
+    from ..spark.session import prepare_environment
 
     try:
         prepare_environment()

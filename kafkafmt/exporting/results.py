@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 
-from .. import __version__, backend
-from ..extras import LIBRARIES, library_versions
+from .._backend import backend
+from ..extras import LIBRARIES, kafkafmt_version, library_versions
 from ..log import Discovery, PartitionDir
 from ..log.auditing.reports import UnreadablePartition
 from ..log.reading.plan import SegmentPlan
@@ -141,7 +141,7 @@ def make_report(
         worker_memory=max((r.worker_memory for r in results), default=0),
         options=options,
         versions={
-            "kafkafmt": __version__,
+            "kafkafmt": kafkafmt_version(),
             "core": backend,
             "python": platform.python_version(),
             **library_versions(LIBRARIES),

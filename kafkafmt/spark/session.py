@@ -6,11 +6,8 @@ Spark session.
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -18,12 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..extras import install_line
+from ..java import SparkMissingError, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-OLDEST_JAVA = 17
-JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to an installed one"
 
 # Log4j reads these settings when the JVM starts. They also hide the warnings that Spark logs while it starts.
 # Failures of tasks are not logged, because the driver raises them as exceptions.
@@ -42,36 +37,6 @@ logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
 """
-
-
-class SparkMissingError(ImportError):
-    """Raised if pyspark or a suitable Java is missing. The message is one line that names what to install."""
-
-
-@functools.cache
-def java_version(java: str) -> int:
-    """Return the feature release of a `java` executable, such as 17, or 0 if it does not run."""
-    try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr) if answer.returncode == 0 else None
-    return int(found[1]) if found else 0
-
-
-def find_java() -> Path:
-    """Return the first `java` that is new enough for Spark: in JAVA_HOME, the PATH, or the Python environment."""
-    # `make setup` installs Java in the Python environment.
-    tried = []
-    home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
-    for java in (home and str(Path(home, "bin", "java")), on_path, str(Path(sys.prefix, "jdk", "bin", "java"))):
-        if not java or not os.path.exists(java):
-            continue
-        if (release := java_version(java)) >= OLDEST_JAVA:
-            return Path(java)
-        tried.append(f"{java} is Java {release}" if release else f"{java} does not run")
-    found = "; ".join(tried) or "no Java was found"
-    raise SparkMissingError(f"Spark needs Java {OLDEST_JAVA} or newer, but {found}; {JAVA_REMEDY}")
 
 
 def prepare_environment() -> None:

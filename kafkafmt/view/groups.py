@@ -108,9 +108,9 @@ class Groups:
               which contain no expiry time
             - log_end_offset, lag: int64; null if the partition was not found or cannot be read
         """
-        from .. import arrow
+        from ..arrow import committed_offsets
 
-        return arrow.committed_offsets(self.offsets)
+        return committed_offsets(self.offsets)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the committed offsets as an Arrow C stream. The columns are those of `to_arrow`.

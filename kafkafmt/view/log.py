@@ -347,14 +347,14 @@ class Log(OpenedLog):
         TypeError, ValueError
             An argument or column is unknown or wrong.
         """
-        from .. import arrow
+        from ..arrow import reader, schema_of
 
-        schema = arrow.schema_of(columns)
+        schema = schema_of(columns)
         found = choose_partitions(self.discovery, _patterns(topics), internal=False, on_message=self.messages.append)
         chosen = {directory.key for directory in found}
         partitions = [p for p in self.partitions if (p.topic, p.partition) in chosen]
         batches = read_batches(partitions, schema.names, threads, True, limit, selection)
-        return arrow.reader(schema, SharedIterator(batches))
+        return reader(schema, SharedIterator(batches))
 
     def to_arrow(
         self,

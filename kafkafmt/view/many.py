@@ -48,9 +48,9 @@ def read_batches(
     """Check the arguments of `Topic.to_batches`, and return an iterator of several partitions."""
     # If `limit` is given, a single thread reads one partition after another, because several
     # threads would read more records than needed.
-    from .. import arrow
+    from ..arrow import schema_of
 
-    names = arrow.schema_of(columns).names
+    names = schema_of(columns).names
     parse_selection(selection, "columns", "threads", "ordered", "limit")
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
     most = arguments.optional_integer("limit", limit, 0)

@@ -316,12 +316,12 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
         """
-        from .. import arrow
+        from ..arrow import ArrowBuilder, record_batches, schema_of
 
-        schema = arrow.schema_of(columns)
-        builder = arrow.ArrowBuilder(self.topic, self.partition, schema)
+        schema = schema_of(columns)
+        builder = ArrowBuilder(self.topic, self.partition, schema)
         most = arguments.optional_integer("limit", limit, 0)
-        return arrow.record_batches(self._chunks(builder.columns, selection, "columns", "limit"), builder, most)
+        return record_batches(self._chunks(builder.columns, selection, "columns", "limit"), builder, most)
 
     def to_reader(
         self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]
@@ -356,10 +356,10 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
         """
-        from .. import arrow
+        from ..arrow import reader, schema_of
 
-        schema = arrow.schema_of(columns)
-        return arrow.reader(schema, self.to_batches(schema.names, limit=limit, **selection))
+        schema = schema_of(columns)
+        return reader(schema, self.to_batches(schema.names, limit=limit, **selection))
 
     def to_arrow(
         self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]

@@ -227,10 +227,10 @@ class Topic(OpenedLog):
         `to_batches` describes the parameters, the errors and the memory use. The Arrow record
         batches are ordered by partition and offset.
         """
-        from .. import arrow
+        from ..arrow import reader, schema_of
 
-        schema = arrow.schema_of(columns)
-        return arrow.reader(schema, self.to_batches(schema.names, threads=threads, limit=limit, **selection))
+        schema = schema_of(columns)
+        return reader(schema, self.to_batches(schema.names, threads=threads, limit=limit, **selection))
 
     def to_arrow(
         self,

@@ -17,7 +17,7 @@ from golden_cases import GOLDEN
 import kafkafmt as k
 from kafkafmt import extras, installation
 from kafkafmt.cli.main import COMMANDS
-from kafkafmt.spark.session import SparkMissingError
+from kafkafmt.java import SparkMissingError
 
 LOG = GOLDEN / "kafka-4.3.1" / "internal" / "log"
 

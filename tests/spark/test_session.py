@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from kafkafmt.spark import session
-from kafkafmt.spark.session import SparkMissingError, find_java, prepare_environment
+from kafkafmt.java import SparkMissingError, find_java, java_version
+from kafkafmt.spark.session import prepare_environment
 
 
 @pytest.fixture
 def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Hide all installed Javas, and return a directory in which tests can create fake ones."""
-    session.java_version.cache_clear()
+    java_version.cache_clear()
     for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
     yield tmp_path
-    session.java_version.cache_clear()
+    java_version.cache_clear()
 
 
 def java(folder: Path, release: str) -> Path:
