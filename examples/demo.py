@@ -39,6 +39,7 @@ def heading(text: str) -> None:
 
 
 def show_input() -> None:
+    subprocess.run([sys.executable, ROOT / "tests" / "support" / "golden_archives.py"], check=True)  # unpacks the logs
     heading("1  Log directories that Kafka brokers wrote")
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, what in LOGS.items():

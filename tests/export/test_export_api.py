@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from exporting import assert_no_leftovers, expected_rows, in_micros, read_with_pyarrow, rows_of
-from golden_cases import case, same_rows
+from golden_cases import Case, case, same_rows
 from pyspark.sql import SparkSession
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, NoLogError, PartitionLog, discover
 
 GOLDEN = case("segments")
+GROUPS = Case("legacy", "0.10.2.2-groups")
 TORN = case("torn")
 
 
@@ -134,7 +135,7 @@ def test_export_is_found_without_loading_pyspark_or_pyarrow() -> None:
 
 
 def test_export_starts_at_the_committed_offsets_of_a_group(spark: SparkSession, tmp_path: Path) -> None:
-    log = Path(__file__).parents[1] / "golden" / "kafka-4.3.1" / "internal" / "log"
+    (log,) = case("internal").roots
     report = kafkafmt.export(log, tmp_path / "out", group="classic-static")
     rows = read_with_pyarrow(tmp_path / "out" / "data").to_pylist()
     assert {(row["partition"], row["offset"]) for row in rows} == {(p, o) for p in range(3) for o in range(20, 30)}
@@ -145,14 +146,13 @@ def test_export_starts_at_the_committed_offsets_of_a_group(spark: SparkSession, 
 @pytest.mark.parametrize(
     ("paths", "arguments", "error"),
     [
-        ("groups", {"group": "nobody"}, kafkafmt.GroupNotFoundError),
-        ("groups", {"group": "group-a", "start": 1}, ValueError),
-        ("segments", {"group": "group-a"}, NoLogError),
+        (GROUPS.roots, {"group": "nobody"}, kafkafmt.GroupNotFoundError),
+        (GROUPS.roots, {"group": "group-a", "start": 1}, ValueError),
+        (GOLDEN.roots, {"group": "group-a"}, NoLogError),
     ],
 )
 def test_export_from_a_group_that_cannot_be_used_is_an_error(
-    tmp_path: Path, paths: str, arguments: dict[str, Any], error: type[Exception]
+    tmp_path: Path, paths: list[Path], arguments: dict[str, Any], error: type[Exception]
 ) -> None:
-    log = Path(__file__).parents[1] / "golden" / "legacy" / "0.10.2.2-groups" / "log"
     with pytest.raises(error, match="group"):
-        kafkafmt.export(GOLDEN.roots if paths == "segments" else log, tmp_path / "out", **arguments)
+        kafkafmt.export(paths, tmp_path / "out", **arguments)

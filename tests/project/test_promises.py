@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from decoding import fields, records, required, scan
+from golden_cases import case
 
 from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError
 from kafkafmt.types import COLUMNS, RecordColumns
-
-GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def big_batch(count: int) -> bytes:
@@ -272,7 +271,7 @@ def test_memory_map_can_be_closed_after_use(core: ModuleType, tmp_path: Path) ->
 
 def small_golden_batch() -> bytes:
     """Return the smallest batch with at least three records in a broker's log."""
-    log = GOLDEN / "kafka-4.3.1/epochs/log/epochs-1/00000000000000000000.log"
+    log = case("epochs").partition_dir("epochs", 1) / f"{0:020}.log"
     return min((b for b in build.split(log.read_bytes()) if int.from_bytes(b[57:61], "big") >= 3), key=len)
 
 

@@ -1,4 +1,4 @@
-"""List the golden logs in tests/golden, and load the records that a Java consumer read from them.
+"""Unpack and list the golden logs in tests/golden, and load the records that a Java consumer read from them.
 
     for case in CASES:
         got = rows(lines printed by `kafkafmt cat … --format json --bytes base64`)
@@ -19,7 +19,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+from golden_archives import unpack
+
+GOLDEN = unpack()
 FIELDS = ("timestamp", "timestampType", "key", "value", "headers")
 
 RowKey = tuple[str, int, int]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
-FOLDER = Path(__file__).resolve().parents[1] / "golden" / "wire"
+from golden_archives import unpack
+
+FOLDER = unpack() / "wire"
 VERSIONS = sorted(f.name for f in FOLDER.iterdir() if f.is_dir())
 
 # Kafka 2.8 wrote the manifests. Some field names have changed since then.

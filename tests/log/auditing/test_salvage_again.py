@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from building import batch, mutate, record, split
+from golden_cases import GOLDEN
 from salvaging import corrupt, data, partition
 
 import kafkafmt
 from kafkafmt.log.format.snapshots import read_snapshot
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 LOGS = ["idempotent", "compacted", "delete-records", "transactions", "epochs"]
 
 
