@@ -766,8 +766,6 @@ def walk_transactions(
     markers: dict[int, MarkerT],
     opened: dict[int, int],
     next_markers: dict[int, int],
-    awaited: set[int],
-    last_markers: dict[int, int],
     aborted: Mapping[int, list[tuple[int, int]]],
     hidden: IntArray,
 ) -> tuple[int, int]:
@@ -797,21 +795,12 @@ def walk_transactions(
         The first offset of each open transaction, by producer id. It is updated.
     next_markers : dict of int to int
         The offset of the next marker of each producer, according to the transaction indexes.
-    awaited : set of int
-        The producers that have a transaction with an unknown outcome and no later marker. It is
-        updated.
-    last_markers : dict of int to int
-        Receives the offset of the last marker of each producer.
     aborted : defaultdict of int to list of (int, int)
         Receives the first offset and the offset of the marker of each aborted transaction.
-    hidden : array of int64, shape (n, 4)
-        Receives two kinds of rows. Each row begins with a producer id. It needs a row for each item of
-        `opened` and for each batch.
-
-        - A transaction whose outcome has become unknown: its first offset, its last offset before
-          the damage, and NO_MARKER.
-        - The first later marker of a producer in `awaited`: the offset of the marker, the same offset
-          again, and the kind of the marker.
+    hidden : array of int64, shape (n, 3)
+        Receives a row for each transaction whose outcome has become unknown: the producer id, the first
+        offset, and the last offset before the damage. It needs a row for each item of `opened` and for
+        each batch.
 
     Returns
     -------

@@ -103,8 +103,6 @@ MAX_SEQUENCE = 2**31 - 1
 """Largest sequence number of a producer. The next sequence number is 0."""
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
-NO_MARKER = -1
-"""Value in an array of kinds of transaction markers if a marker is missing."""
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 """Values of Kafka's consumer setting isolation.level. The first value is the default."""

@@ -120,31 +120,23 @@ def end_transactions(rows, dict markers not None, dict spans not None, dict save
     return ended
 
 
-cdef int write_hidden(int64_t* out, Py_ssize_t room, Py_ssize_t row, int64_t producer, int64_t first, int64_t last, int64_t kind) except -1:
-    """Write a row of the array `hidden` of walk_transactions()."""
-    if row == room:
-        raise ValueError(f"`hidden` has {room} rows, which are too few")
-    out += 4 * row
-    out[0], out[1], out[2], out[3] = producer, first, last, kind
-    return 0
-
-
-cdef Py_ssize_t suspend(dict opened, int64_t offset, int64_t* out, Py_ssize_t room, Py_ssize_t count, set awaited) except -1:
+cdef Py_ssize_t suspend(dict opened, int64_t offset, int64_t* out, Py_ssize_t room, Py_ssize_t count) except -1:
     """Move all open transactions to the rows of `out`, from the row `count` on. Return the number of filled rows."""
     for producer, first in opened.items():
-        write_hidden(out, room, count, producer, first, offset - 1, NO_MARKER)
-        awaited.add(producer)
+        if count == room:
+            raise ValueError(f"`hidden` has {room} rows, which are too few")
+        out[3 * count], out[3 * count + 1], out[3 * count + 2] = <int64_t>producer, <int64_t>first, offset - 1
         count += 1
     opened.clear()
     return count
 
 
-def walk_transactions(rows, start, places, dict markers not None, dict opened not None, dict next_markers not None, set awaited not None, dict last_markers not None, aborted, hidden):
+def walk_transactions(rows, start, places, dict markers not None, dict opened not None, dict next_markers not None, aborted, hidden):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(rows), m = len(places), room = len(hidden), i = natural(start), k = 0, count = 0
     cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
     cdef const int64_t* place = <const int64_t*>required(arrays.take(places, 2 * m, 8, False))
-    cdef int64_t* out = <int64_t*>required(arrays.take(hidden, 4 * room, 8))
+    cdef int64_t* out = <int64_t*>required(arrays.take(hidden, 3 * room, 8))
     cdef const Batch* row
     cdef bint indexed = len(next_markers) > 0
     cdef object producer, first, at
@@ -160,7 +152,7 @@ def walk_transactions(rows, start, places, dict markers not None, dict opened no
     while i < n:
         row = &batches[i]
         while k < m and place[2 * k] <= i:
-            count = suspend(opened, place[2 * k + 1], out, room, count, awaited)
+            count = suspend(opened, place[2 * k + 1], out, room, count)
             k += 1
         if not row.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
             i += 1
@@ -184,12 +176,7 @@ def walk_transactions(rows, start, places, dict markers not None, dict opened no
         kind = marker[0]
         if kind != CONTROL_ABORT and kind != CONTROL_COMMIT:
             continue
-        if awaited and producer in awaited:
-            write_hidden(out, room, count, row.producer_id, row.base_offset, row.base_offset, kind)
-            awaited.discard(producer)
-            count += 1
         first = opened.pop(producer, None)
-        last_markers[producer] = row.base_offset
         if kind == CONTROL_ABORT and first is not None:
             aborted[producer].append((first, row.base_offset))
     return i, count

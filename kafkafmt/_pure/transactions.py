@@ -17,7 +17,6 @@ from ..constants import (
     LOG_APPEND_TIME_BIT,
     MAGIC_V2,
     MAX_VARLONG_BYTES,
-    NO_MARKER,
     TRANSACTIONAL_BIT,
 )
 from ..types import BatchTable, Buffer, IntArray, MarkerT, distinct, spans_between
@@ -95,16 +94,13 @@ def walk_transactions(
     markers: dict[int, MarkerT],
     opened: dict[int, int],
     next_markers: dict[int, int],
-    awaited: set[int],
-    last_markers: dict[int, int],
     aborted: Any,
     hidden: IntArray,
 ) -> tuple[int, int]:
-    found: list[tuple[int, int, int, int]] = []
+    found: list[tuple[int, int, int]] = []
 
     def suspend(offset: int) -> None:
-        found.extend((producer_id, first, offset - 1, NO_MARKER) for producer_id, first in opened.items())
-        awaited.update(opened)
+        found.extend((producer_id, first, offset - 1) for producer_id, first in opened.items())
         opened.clear()
 
     waiting = deque((row, offset) for row, offset in places.tolist() if row >= start)
@@ -122,18 +118,14 @@ def walk_transactions(
         if not attributes & CONTROL_BIT:
             opened.setdefault(producer_id, base)
         elif marker is not None and marker[0] in (CONTROL_ABORT, CONTROL_COMMIT):
-            if producer_id in awaited:
-                awaited.remove(producer_id)
-                found.append((producer_id, base, base, marker[0]))
             first = opened.pop(producer_id, None)
-            last_markers[producer_id] = base
             if marker[0] == CONTROL_ABORT and first is not None:
                 aborted[producer_id].append((first, base))
     while waiting and waiting[0][0] < stop:
         suspend(waiting.popleft()[1])
     if len(found) > len(hidden):
         raise ValueError(f"`hidden` has {len(hidden)} rows, which are too few")
-    hidden[: len(found)] = np.array(found, np.int64).reshape(-1, 4)
+    hidden[: len(found)] = np.array(found, np.int64).reshape(-1, 3)
     return stop, len(found)
 
 

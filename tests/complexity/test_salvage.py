@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from building import ABORT, control_batch, mutate, simple_batch
 from fuzz.work import counted
@@ -20,7 +19,6 @@ from kafkafmt.log.format.producers import Aborted
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes, snapshot_of, states_of
 from kafkafmt.log.reading import snapshot_files
 from kafkafmt.log.reading.transaction_index import IndexEntries
-from kafkafmt.log.reading.transactions import Doubts, Transactions
 
 from .growth import grows_linearly, lines_of
 from .logs import NUMBER, log_of, transactional
@@ -40,23 +38,6 @@ def test_salvage_grows_linearly_with_damaged_spans(write: Callable[..., Path], t
         return lines_of(lambda: salvage_partition(log_of(folder), holes, output))
 
     grows_linearly(20, work)
-
-
-def test_salvage_grows_linearly_with_commit_markers_lost_at_one_place() -> None:
-    """Each lost marker gets the next free offset after the damage."""
-    from kafkafmt.log.auditing.salvage_markers import _lost_markers
-
-    def work(n: int) -> Counter[str]:
-        producers, zeros = np.arange(n), np.zeros(n, np.int64)
-        found = Transactions(committed_unmarked=Doubts(producers, zeros, zeros, zeros, [("f", "damage")]))
-        found.unmarked.append(Aborted(n, 0, 2, 3))
-        lines = lines_of(lambda: _lost_markers(found))
-        markers = sorted(_lost_markers(found), key=lambda marker: marker.last)
-        assert [marker.last for marker in markers] == list(range(1, n + 2))
-        assert not markers[1].commit
-        return lines
-
-    grows_linearly(50, work)
 
 
 def test_salvage_grows_linearly_with_extents(write: Callable[..., Path], tmp_path: Path) -> None:

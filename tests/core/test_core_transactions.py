@@ -24,23 +24,21 @@ def test_both_cores_end_and_walk_transactions_alike(native: ModuleType, seed: in
     spans = {producer: (1, 2) for producer in PRODUCERS if chance.random() < 0.3}
     opened = {producer: 1 for producer in PRODUCERS if chance.random() < 0.3}
     following = {producer: chance.choice((3, 99)) for producer in PRODUCERS if chance.random() < 0.3}
-    awaited = {producer for producer in PRODUCERS if chance.random() < 0.3}
     states = []
     for core in (native, _pure):
         again, seen = Random(seed), []
-        own_spans, own_opened, own_awaited = dict(spans), dict(opened), set(awaited)
+        own_spans, own_opened = dict(spans), dict(opened)
         saved: dict[int, tuple[int, int] | None] = {}
-        last: dict[int, int] = {}
         aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for _ in range(3):
             table = producer_table(again)
             markers = random_markers(again, table)
             seen.append(core.end_transactions(table, markers, own_spans, saved))
-            start, hidden = again.randrange(len(table) + 1), np.empty((len(own_opened) + len(table), 4), np.int64)
-            walked = (own_opened, following, own_awaited, last, aborted, hidden)
+            start, hidden = again.randrange(len(table) + 1), np.empty((len(own_opened) + len(table), 3), np.int64)
+            walked = (own_opened, following, aborted, hidden)
             row, count = core.walk_transactions(table, start, random_places(again, table), markers, *walked)
             seen.append((row, hidden[:count].tolist()))
-        states.append((seen, own_spans, saved, own_opened, own_awaited, last, aborted))
+        states.append((seen, own_spans, saved, own_opened, aborted))
     assert states[0] == states[1]
 
 
@@ -92,22 +90,20 @@ def test_aborted_transactions_are_found_by_bisection(native: ModuleType) -> None
         native.keep_committed(table, {1: tuple(spans)}, {}, keep)
 
 
-def test_damage_suspends_open_transactions_up_to_the_next_marker(core: ModuleType) -> None:
+def test_damage_suspends_open_transactions(core: ModuleType) -> None:
     table = np.zeros(6, BATCH_DTYPE)
     table["base_offset"], table["producer_id"] = (0, 1, 2, 5, 6, 7), (8, 9, 9, 8, 9, 9)
     table["attributes"] = (0x10, 0x10, 0x30, 0x10, 0x30, 0x30)
     markers = {2: Marker(1, 50, 6), 6: Marker(0, 51, 6), 7: Marker(1, 52, 6)}
     opened: dict[int, int] = {}
-    awaited: set[int] = {9}
-    last: dict[int, int] = {}
-    hidden = np.empty((6, 4), np.int64)
+    hidden = np.empty((6, 3), np.int64)
     places = np.array([(1, 1), (3, 3), (4, 6)], np.int64)
-    walked: tuple[Any, ...] = (opened, {}, awaited, last, defaultdict(list), hidden)
-    assert core.walk_transactions(table, 0, places, markers, *walked) == (6, 3)
-    assert hidden[:3].tolist() == [[8, 0, 0, -1], [9, 2, 2, 1], [8, 5, 5, -1]]
-    assert (opened, awaited, last) == ({}, {8}, {9: 7})
+    walked: tuple[Any, ...] = (opened, {}, defaultdict(list), hidden)
+    assert core.walk_transactions(table, 0, places, markers, *walked) == (6, 2)
+    assert hidden[:2].tolist() == [[8, 0, 0], [8, 5, 5]]
+    assert opened == {}
     with pytest.raises(ValueError, match="too few"):
-        core.walk_transactions(table, 0, places, markers, {8: 0}, {}, set(), {}, defaultdict(list), hidden[:0])
+        core.walk_transactions(table, 0, places, markers, {8: 0}, {}, defaultdict(list), hidden[:0])
 
 
 def control_batches(chance: Random) -> tuple[bytes, BatchTable]:
@@ -159,10 +155,10 @@ def test_plain_markers_are_read(core: ModuleType) -> None:
 @pytest.mark.parametrize("name", ["end_transactions", "walk_transactions", "keep_committed"])
 def test_wrong_arguments_are_refused(native: ModuleType, name: str) -> None:
     table = np.zeros(1, BATCH_DTYPE)
-    hidden = np.empty((1, 4), np.int64)
+    hidden = np.empty((1, 3), np.int64)
     rest: dict[str, tuple[Any, ...]] = {
         "end_transactions": ({}, {}),
-        "walk_transactions": ({}, {}, set(), {}, {}, hidden),
+        "walk_transactions": ({}, {}, hidden),
         "keep_committed": (np.empty(1, np.bool_),),
     }
     starts: dict[str, tuple[Any, ...]] = {

@@ -1,4 +1,4 @@
-"""Restore lost transaction markers, if the transaction indexes prove how the transactions ended.
+"""Restore lost abort markers that the transaction indexes list.
 
 An entry of a transaction index contains the producer id, first offset and marker offset of an
 aborted transaction. Even if the marker is missing, a broker reports this range of offsets as
@@ -7,11 +7,8 @@ producer's next abort marker, including committed records (seen with Kafka 3.9.2
 broker rebuilds the transaction index after a crash, it no longer reports the transaction as
 aborted.
 
-`salvage` writes a lost abort marker again, at the marker offset in the transaction index.
-
-If a transaction has ended, and no entry lists it, its lost marker was a commit marker. Without this
-marker, the transaction is open in the copy, or the producer's next abort marker aborts it. `salvage`
-writes the commit marker again, at the first missing offset.
+`salvage` writes a lost abort marker again, at the marker offset in the transaction index. No index
+proves that a lost marker was a commit marker.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from ...records.control import build_markers
 from ...types import BatchTable, IntArray, last_offsets
 from ..format.file_view import FileView
 from ..format.names import file_name
-from ..format.producers import Producers
+from ..format.producers import Aborted, Producers
 from ..format.snapshots import ProducerEntry
 from ..format.span_copier import SpanCopier
 from ..reading.partition import PartitionLog
@@ -40,37 +37,25 @@ from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
 from ..reading.segment_tables import Scratch
 from ..reading.segment_walker import Walker
-from ..reading.transactions import Transactions
 from .salvage_pieces import Restored
 from .salvage_producers import SourceSnapshots
 from .span_tables import tables_of
 
 
-class _Marker(NamedTuple):
-    """A transaction marker that the source no longer contains."""
-
-    producer_id: int
-    first: int
-    """First offset of the transaction."""
-    last: int
-    """Offset at which to write the marker."""
-    commit: bool
-
-
 class _Lost(NamedTuple):
-    """A lost transaction marker, with the values that are needed to write it again.
+    """A lost abort marker, with the values that are needed to write it again.
 
     Attributes
     ----------
-    entry : _Marker
-        The marker.
+    entry : Aborted
+        The transaction.
     producer_epoch, timestamp : int
         Producer epoch and largest timestamp of the last batch of the transaction.
     leader_epoch : int
         The leader epoch of the batch before the marker.
     """
 
-    entry: _Marker
+    entry: Aborted
     producer_epoch: int
     timestamp: int
     leader_epoch: int
@@ -133,7 +118,7 @@ class _Search:
     `found`.
     """
 
-    def __init__(self, entries: Iterable[_Marker]) -> None:
+    def __init__(self, entries: Iterable[Aborted]) -> None:
         self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
         self.ids = {e.producer_id for e in self.entries}
         by_first = sorted(self.entries, key=lambda e: e.first)
@@ -186,7 +171,7 @@ class _Search:
         self._epoch = int(table["leader_epoch"][-1])
         self._end = end + 1
 
-    def _restore(self, entry: _Marker, batch: _Batch | None, leader_epoch: int) -> None:
+    def _restore(self, entry: Aborted, batch: _Batch | None, leader_epoch: int) -> None:
         """Restore a marker. `batch` is the last batch of the producer before the marker."""
         if batch is None or not entry.first <= batch.base < entry.last:
             return  # do not restore a marker if no batch of its transaction was copied
@@ -221,10 +206,9 @@ def restored_markers(
     snapshots : SourceSnapshots
         The producer snapshots of the source.
     """
-    lost_markers = _lost_markers(log.transactions)
-    if not lost_markers:
+    if not log.transactions.unmarked:
         return {}
-    search, scratch, copier = _Search(lost_markers), Scratch(), SpanCopier()
+    search, scratch, copier = _Search(log.transactions.unmarked), Scratch(), SpanCopier()
     filled = [(segment, spans) for segment, spans in kept if len(spans)]
     for segment, spans in filled:
         # `finish` needs the last batch of the copy.
@@ -255,7 +239,7 @@ def _built(found: Sequence[_Lost], snapshots: _Snapshots) -> list[bytes]:
     columns = (
         (lost.entry.producer_id for lost in found),
         (_marker_epoch(lost, snapshots) for lost in found),
-        (lost.entry.commit for lost in found),
+        (False for _ in found),
         (lost.entry.last for lost in found),
         (lost.timestamp for lost in found),
         (lost.leader_epoch for lost in found),
@@ -290,31 +274,6 @@ def abort_markers(
             markers[entry.producer_id] = Restored(offset, marker)
             offset += 1
     return markers
-
-
-def _lost_markers(found: Transactions) -> list[_Marker]:
-    """Return the missing commit and abort markers of transactions whose outcome is known."""
-    markers = {e.last: _Marker(e.producer_id, e.first, e.last, commit=False) for e in found.unmarked}
-    following = {offset: offset + 1 for offset in markers}
-    """For each used offset, a higher offset. All offsets between the two are used."""
-    doubts = found.committed_unmarked
-    for producer_id, first, last in zip(
-        doubts.producer_id.tolist(), doubts.first.tolist(), doubts.last.tolist(), strict=True
-    ):
-        offset = _first_free(last + 1, following)
-        markers[offset] = _Marker(producer_id, first, offset, commit=True)
-        following[offset] = offset + 1
-    return list(markers.values())
-
-
-def _first_free(offset: int, following: dict[int, int]) -> int:
-    """Return the first offset from `offset` on that is not a key of `following`. Shorten the paths in `following`."""
-    passed = []
-    while offset in following:
-        passed.append(offset)
-        offset = following[offset]
-    following.update(dict.fromkeys(passed, offset))
-    return offset
 
 
 class _Snapshots:

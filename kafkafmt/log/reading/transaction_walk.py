@@ -5,10 +5,9 @@ from the first transactional batch of a producer to the next marker of this prod
 aborted transactions are omitted. The last stable offset is the first offset of the oldest open
 transaction.
 
-The marker of a transaction may be damaged, or may be in a missing segment. In these cases, the
-transaction index is read, which lists all aborted transactions. If the index does not show how the
-transaction ended, the transaction is reported as a `Doubt`, and its records before the damage are
-omitted.
+The marker of a transaction may be damaged, or may be in a missing segment. Its records before the
+damage are then omitted. If a transaction index lists the transaction, it was aborted. Otherwise, it
+is reported as a `Doubt`. A missing entry proves no commit, because an index can lack entries too.
 
 Even if nothing is damaged, a transaction index can contain an entry although the log does not
 contain the marker. As in a broker, the transaction then ends at the marker offset in the entry.
@@ -36,9 +35,8 @@ from .nearby_transactions import open_at_end
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
-from .suspended import Suspended, resolve
 from .transaction_index import IndexEntries
-from .transactions import DAMAGE, MISSING_OFFSETS, Doubt, Transactions
+from .transactions import DAMAGE, MISSING_OFFSETS, Doubt, Suspended, Transactions
 
 NO_PLACES: IntArray = np.empty((0, 2), np.int64)
 
@@ -122,7 +120,6 @@ class TransactionWalk(EventDamage):
         self.found: Transactions = Transactions()
         self.reader: RecordReader = marker_reader(log.max_batch_bytes)
         self._suspended = Suspended()
-        self._last_markers: dict[int, int] = {}
         self.entries: IndexEntries | None = None
         self._places: HidingPlaces | None = None
         self._end = 0
@@ -198,7 +195,7 @@ class TransactionWalk(EventDamage):
             if not attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
                 return
             self.entries = IndexEntries(self.log.directory)
-        self.entries.cover(table, found, markers)
+        self.entries.cover(table, found)
         places = NO_PLACES
         if self._places is not None and len(table) and (self.found.open or attributes & TRANSACTIONAL_BIT):
             bases = table["base_offset"]
@@ -206,20 +203,10 @@ class TransactionWalk(EventDamage):
             if len(first):
                 places = np.empty((len(first), 2), np.int64)
                 places[:, 0], places[:, 1] = bases.searchsorted(following), first
-        hidden, row = np.empty((len(self.found.open) + len(table), 4), np.int64), 0
+        hidden, row = np.empty((len(self.found.open) + len(table), 3), np.int64), 0
+        opened, indexed, aborted = self.found.open, self.entries.next_markers, self.found.aborted
         while True:
-            row, count = core.walk_transactions(
-                table,
-                row,
-                places,
-                markers,
-                self.found.open,
-                self.entries.next_markers,
-                self._suspended.awaited,
-                self._last_markers,
-                self.found.aborted,
-                hidden,
-            )
+            row, count = core.walk_transactions(table, row, places, markers, opened, indexed, aborted, hidden)
             if count:
                 self._suspended.extend(hidden[:count], (file, DAMAGE))
             if row == len(table):
@@ -273,13 +260,21 @@ class TransactionWalk(EventDamage):
                     self.found.open[producer_id] = later
 
     def resolve(self) -> None:
-        """Find the outcomes of transactions whose markers may be damaged or missing, and sort the aborted transactions."""
-        suspended, self._suspended = self._suspended, Suspended()
-        if len(suspended):
-            directory = self.log.directory
-            index = IndexEntries(directory) if self.entries is None else self.entries
-            resolve(suspended, self.found, self._last_markers, directory, index)
-        for spans in self.found.aborted.values():
+        """Omit the transactions whose markers may be hidden. Those that no transaction index lists are in doubt."""
+        found = self.found
+        if self.entries is not None and len(self._suspended):
+            doubts, self._suspended = self._suspended.doubts(), Suspended()
+            rows = []
+            for transaction in zip(
+                doubts.producer_id.tolist(), doubts.first.tolist(), doubts.last.tolist(), strict=True
+            ):
+                producer_id, first, last = transaction
+                found.aborted[producer_id].append((first, last))
+                rows.append(self.entries.row_of(producer_id, first))
+            known = set(found.unmarked)  # damage can divide a transaction into parts that have the same entry
+            found.unmarked += [entry for entry in self.entries.lost(rows) if entry not in known]
+            found.doubts = found.doubts.joined(doubts.at(np.array(rows, np.int64) < 0))
+        for spans in found.aborted.values():
             spans.sort()
 
 

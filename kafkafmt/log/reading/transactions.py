@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -121,6 +122,41 @@ class Doubts(Rows[Doubt]):
         return self.at(slice(start, stop))
 
 
+class Suspended:
+    """Transactions whose markers may be hidden, as rows of an array. Damage can hide a hundred thousand markers."""
+
+    def __init__(self) -> None:
+        self._rows = array("q")
+        self._causes: list[Cause] = []
+        self._starts: list[int] = []
+        """For each item of `_causes`, the number of the first row with this cause."""
+
+    def __len__(self) -> int:
+        return len(self._rows) // 3
+
+    def add(self, producer_id: int, first: int, last: int, cause: Cause) -> None:
+        """Add a transaction with records at the offsets from `first` to `last`."""
+        self._begin(cause)
+        self._rows.extend((producer_id, first, last))
+
+    def extend(self, hidden: IntArray, cause: Cause) -> None:
+        """Add rows that `core.walk_transactions` has written."""
+        self._begin(cause)
+        self._rows.frombytes(hidden.tobytes())
+
+    def _begin(self, cause: Cause) -> None:
+        if not self._causes or self._causes[-1] != cause:
+            self._causes.append(cause)
+            self._starts.append(len(self))
+
+    def doubts(self) -> Doubts:
+        """Return all transactions as `Doubts`."""
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, 3)
+        cause = np.repeat(np.arange(len(self._starts)), np.diff(self._starts, append=len(rows)))
+        producer_id, first, last = rows.T
+        return Doubts(producer_id, first, last, cause, self._causes)
+
+
 class TransactionInDoubtError(KafkaFormatError):
     """Raised if the outcome of a transaction is unknown, and the caller has asked for an error in this case.
 
@@ -167,11 +203,6 @@ class Transactions:
         The last stable offset. With read_committed, only records below this offset are read.
     unmarked : list of Aborted
         Transaction index entries whose abort markers are missing in the log.
-    committed_unmarked : Doubts
-        Committed transactions whose commit markers are damaged. Without the marker, a broker treats
-        such a transaction as open, or as aborted if an abort marker of the producer follows. A
-        transaction is omitted if the next marker of its producer is a commit marker, or if only
-        index entries without markers show that it has ended.
     damaged_segments : list of int
         Base offsets of the segments in which damage may hide markers, in ascending order. In these segments,
         only the batches in the plan were read to find the transactions. The outcomes of other batches are
@@ -183,7 +214,6 @@ class Transactions:
     doubts: Doubts = field(default_factory=Doubts.none)
     last_stable_offset: int = 0
     unmarked: list[Aborted] = field(default_factory=list)
-    committed_unmarked: Doubts = field(default_factory=Doubts.none)
     damaged_segments: list[int] = field(default_factory=list, compare=False)
 
     @property
