@@ -730,7 +730,6 @@ def end_transactions(
     rows: BatchTable,
     markers: dict[int, MarkerT],
     spans: dict[int, tuple[int, int]],
-    saved: dict[int, tuple[int, int] | None],
 ) -> list[tuple[int, int, int, int, int]]:
     """Return the transactions that the next batches of a log complete.
 
@@ -742,9 +741,6 @@ def end_transactions(
         The markers in the control batches, from `read_markers`.
     spans : dict of int to (int, int)
         The first and the last offset of each open transaction, by producer id. It is updated.
-    saved : dict of int to (int, int) or None
-        Receives the previous value in `spans` of each producer that changes, unless it already
-        contains the producer. A missing value is None.
 
     Returns
     -------
@@ -2278,20 +2274,8 @@ class ProducerTable:
             An argument is wrong.
         """
 
-    def mark(self) -> None:
-        """Save the current states, so that `take_back` can restore them."""
-
-    def take_back(self) -> None:
-        """Restore the states that the last call of `mark` has saved. They can be restored again later.
-
-        The run time is proportional to the number of changes. Without a call of `mark`, nothing is changed.
-        """
-
     def forget(self, before: int) -> None:
-        """Remove each producer that has no open transaction and whose timestamp is below `before` (in ms).
-
-        The remaining states are saved as by `mark`.
-        """
+        """Remove each producer that has no open transaction and whose timestamp is below `before` (in ms)."""
 
     def first_open(self) -> int | None:
         """Return the first offset of the oldest open transaction, or None if no transaction is open."""

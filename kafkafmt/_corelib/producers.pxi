@@ -18,14 +18,9 @@ cdef struct ProducerState:
     int32_t offset_delta
     int32_t coordinator_epoch
     int16_t epoch
-    uint64_t saved              # number of the call of mark() since which the previous state is in `undo`
     uint64_t compared           # number of the call of open_besides() that has found the state in a snapshot
     Py_ssize_t previous_open    # the states with an open transaction are linked, in the order in which the transactions
     Py_ssize_t next_open        # were opened
-
-cdef struct ChangedState:
-    Py_ssize_t at
-    ProducerState state         # the state before the change
 
 cdef struct Opened:
     int64_t first_offset
@@ -43,7 +38,7 @@ cdef inline void read_state(const uint8_t* p, ProducerState* state) noexcept nog
     state.id, state.epoch, state.last_sequence, state.last_offset = int64_at(p), int16_at(p + 8), int32_at(p + 10), int64_at(p + 14)
     state.offset_delta, state.timestamp = int32_at(p + 22), int64_at(p + 26)
     state.coordinator_epoch, state.first_offset = int32_at(p + 34), int64_at(p + 38)
-    state.saved = state.compared = 0
+    state.compared = 0
 
 
 cdef inline void write_state(const ProducerState* state, uint8_t* p) noexcept nogil:
@@ -113,20 +108,17 @@ cdef class ProducerTable:
 
     cdef dict index                             # the position of each producer in `states`, by producer id
     cdef ProducerState* states
-    cdef ChangedState* undo
     cdef Opened* oldest                         # A heap with all open transactions, and some that have ended.
-    cdef Py_ssize_t count, room, undo_count, undo_room, oldest_count, oldest_room
+    cdef Py_ssize_t count, room, oldest_count, oldest_room
     cdef Py_ssize_t open_count, first_linked, last_linked   # number of open transactions, and their first and last state
-    cdef Py_ssize_t marked                      # number of states when mark() was called, 0 before the first call
-    cdef uint64_t marks                         # number of calls of mark()
     cdef uint64_t comparisons                   # number of calls of open_besides()
 
     def __init__(self, states=b""):
         cdef Source source = Source(states)
         cdef Py_ssize_t n = states_in(source), i, at
         self.index = {}
-        self.count = self.marked = self.undo_count = 0
-        self.marks = self.comparisons = 0
+        self.count = 0
+        self.comparisons = 0
         for i in range(n):
             at = self.place_of(int64_at(source.data + i * STATE_SIZE), True)
             read_state(source.data + i * STATE_SIZE, &self.states[at])
@@ -134,7 +126,6 @@ cdef class ProducerTable:
 
     def __dealloc__(self):
         free(self.states)
-        free(self.undo)
         free(self.oldest)
 
     def __len__(self):
@@ -152,19 +143,9 @@ cdef class ProducerTable:
         self.index[producer] = self.count
         state = &self.states[self.count]
         state.id, state.epoch, state.last_sequence, state.last_offset, state.offset_delta = producer_id, -1, -1, -1, 0
-        state.timestamp, state.coordinator_epoch, state.first_offset, state.saved, state.compared = -1, -1, -1, 0, 0
+        state.timestamp, state.coordinator_epoch, state.first_offset, state.compared = -1, -1, -1, 0
         self.count += 1
         return self.count - 1
-
-    cdef int save(self, Py_ssize_t at) except -1:
-        """Save a state that is about to change, so that take_back() can restore it."""
-        if at < self.marked and self.states[at].saved != self.marks:
-            self.undo = <ChangedState*>grown(self.undo, self.undo_count, &self.undo_room, sizeof(ChangedState))
-            self.undo[self.undo_count].at = at
-            self.undo[self.undo_count].state = self.states[at]
-            self.undo_count += 1
-            self.states[at].saved = self.marks
-        return 0
 
     cdef int link_open(self) except -1:
         """Collect the open transactions of all states again."""
@@ -278,7 +259,6 @@ cdef class ProducerTable:
                 if kind != CONTROL_ABORT and kind != CONTROL_COMMIT:
                     continue
             at = self.place_of(row.producer_id, True)
-            self.save(at)
             state = &self.states[at]
             if not row.attributes & CONTROL_BIT:
                 set_batch(state, row)
@@ -296,26 +276,6 @@ cdef class ProducerTable:
                 aborted.append((row.producer_id, first, row.base_offset, <object>row.base_offset + 1 if stable < 0 else stable))
         return aborted
 
-    def mark(self):
-        self.marks += 1
-        self.marked, self.undo_count = self.count, 0
-
-    def take_back(self):
-        cdef Py_ssize_t i, at
-        cdef ProducerState before
-        if not self.marks:
-            return
-        while self.count > self.marked:
-            self.set_first_offset(self.count - 1, -1)
-            del self.index[self.states[self.count - 1].id]
-            self.count -= 1
-        for i in range(self.undo_count):
-            at, before = self.undo[i].at, self.undo[i].state
-            self.set_first_offset(at, before.first_offset)
-            before.previous_open, before.next_open = self.states[at].previous_open, self.states[at].next_open
-            self.states[at] = before
-        self.undo_count = 0
-
     def forget(self, before):
         cdef int64_t time = before
         cdef Py_ssize_t i, kept = 0
@@ -327,7 +287,6 @@ cdef class ProducerTable:
                 kept += 1
         self.count = kept
         self.link_open()
-        self.mark()
 
     def first_open(self):
         cdef int64_t first = self.lowest_open()

@@ -89,7 +89,7 @@ cdef inline object untracked(object values):
     return values
 
 
-def end_transactions(rows, dict markers not None, dict spans not None, dict saved not None):
+def end_transactions(rows, dict markers not None, dict spans not None):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(rows), i
     cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
@@ -103,8 +103,6 @@ def end_transactions(rows, dict markers not None, dict spans not None, dict save
             continue
         producer = row.producer_id
         span = spans.get(producer)
-        if producer not in saved:
-            saved[producer] = span
         if not row.attributes & CONTROL_BIT:
             first = row.base_offset if span is None else span[0]
             last = last_offset_object(row) if row.last_offset_delta > 0 else row.base_offset

@@ -33,7 +33,6 @@ class ProducerTable:
 
     def __init__(self, states: Buffer = b"") -> None:
         self._states: dict[int, State] = {state[0]: state for state in _read(states)}
-        self._saved: dict[int, State | None] | None = None
         self._find_open()
 
     def __len__(self) -> int:
@@ -50,8 +49,6 @@ class ProducerTable:
 
     def _put(self, state: State) -> None:
         producer_id, first = state[0], state[_FIRST_OFFSET]
-        if self._saved is not None:
-            self._saved.setdefault(producer_id, self._states.get(producer_id))
         self._states[producer_id] = state
         if first < 0:
             self._open.pop(producer_id, None)
@@ -96,27 +93,11 @@ class ProducerTable:
             self._put(state)
         return aborted
 
-    def mark(self) -> None:
-        self._saved = {}
-
-    def take_back(self) -> None:
-        saved, self._saved = self._saved, None
-        if saved is None:
-            return
-        for producer_id, state in saved.items():
-            if state is None:
-                del self._states[producer_id]
-                self._open.pop(producer_id, None)
-            else:
-                self._put(state)
-        self._saved = {}
-
     def forget(self, before: int) -> None:
         self._states = {
             i: state for i, state in self._states.items() if state[_TIMESTAMP] >= before or state[_FIRST_OFFSET] >= 0
         }
         self._find_open()
-        self._saved = {}
 
     def first_open(self) -> int | None:
         while self._oldest and self._open.get(self._oldest[0][1]) != self._oldest[0][0]:

@@ -71,12 +71,10 @@ def end_transactions(
     rows: BatchTable,
     markers: dict[int, MarkerT],
     spans: dict[int, tuple[int, int]],
-    saved: dict[int, tuple[int, int] | None],
 ) -> list[tuple[int, int, int, int, int]]:
     ended = []
     for producer_id, _, base, delta, _, _, attributes in transactional_batches(rows):
         span = spans.get(producer_id)
-        saved.setdefault(producer_id, span)
         if not attributes & CONTROL_BIT:
             spans[producer_id] = (base if span is None else span[0]), base + max(delta, 0)
             continue

@@ -28,17 +28,16 @@ def test_both_cores_end_and_walk_transactions_alike(native: ModuleType, seed: in
     for core in (native, _pure):
         again, seen = Random(seed), []
         own_spans, own_opened = dict(spans), dict(opened)
-        saved: dict[int, tuple[int, int] | None] = {}
         aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for _ in range(3):
             table = producer_table(again)
             markers = random_markers(again, table)
-            seen.append(core.end_transactions(table, markers, own_spans, saved))
+            seen.append(core.end_transactions(table, markers, own_spans))
             start, hidden = again.randrange(len(table) + 1), np.empty((len(own_opened) + len(table), 3), np.int64)
             walked = (own_opened, following, aborted, hidden)
             row, count = core.walk_transactions(table, start, random_places(again, table), markers, *walked)
             seen.append((row, hidden[:count].tolist()))
-        states.append((seen, own_spans, saved, own_opened, aborted))
+        states.append((seen, own_spans, own_opened, aborted))
     assert states[0] == states[1]
 
 
@@ -157,7 +156,7 @@ def test_wrong_arguments_are_refused(native: ModuleType, name: str) -> None:
     table = np.zeros(1, BATCH_DTYPE)
     hidden = np.empty((1, 3), np.int64)
     rest: dict[str, tuple[Any, ...]] = {
-        "end_transactions": ({}, {}),
+        "end_transactions": ({},),
         "walk_transactions": ({}, {}, hidden),
         "keep_committed": (np.empty(1, np.bool_),),
     }
@@ -176,5 +175,5 @@ def test_open_transactions_are_not_searched_for_cycles(native: ModuleType) -> No
     table = np.zeros(2, BATCH_DTYPE)
     table["producer_id"], table["base_offset"], table["attributes"] = [3, 4], [0, 1], TRANSACTIONAL
     spans: dict[int, tuple[int, int]] = {}
-    native.end_transactions(table, {}, spans, {})
+    native.end_transactions(table, {}, spans)
     assert [gc.is_tracked(span) for span in spans.values()] == [False] * 2

@@ -39,14 +39,12 @@ def results(core: ModuleType, seed: int) -> list[Any]:
     chance = Random(seed)
     table, found = core.ProducerTable(random_states(chance)), []
     for _ in range(chance.randrange(1, 9)):
-        method = chance.choice(("update", "update", "update", "mark", "take_back", "forget"))
+        method = chance.choice(("update", "update", "update", "forget"))
         if method == "update":
             rows = producer_table(chance)
             found.append(table.update(rows, random_markers(chance, rows)))
-        elif method == "forget":
-            table.forget(chance.randrange(9))
         else:
-            getattr(table, method)()
+            table.forget(chance.randrange(9))
         found.append((len(table), table.first_open(), table.all_states(), table.open_states()))
         found.append([table.state_of(producer) for producer in PRODUCERS])
         states = random_states(chance) if chance.random() < 0.5 else chance.choice(found[-2][2:])
@@ -59,22 +57,6 @@ def results(core: ModuleType, seed: int) -> list[Any]:
 @pytest.mark.parametrize("seed", range(500))
 def test_both_cores_track_producers_alike(native: ModuleType, seed: int) -> None:
     assert results(native, seed) == results(_pure, seed)
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_table_is_the_same_after_changes_were_taken_back(core: ModuleType, seed: int) -> None:
-    chance = Random(seed)
-    table = core.ProducerTable(random_states(chance))
-    table.update(producer_table(chance), {})
-    before = table.all_states(), table.open_states(), table.first_open(), len(table)
-    table.mark()
-    for _ in range(2):
-        for _ in range(chance.randrange(3)):
-            rows = producer_table(chance)
-            table.update(rows, random_markers(chance, rows))
-        table.take_back()
-        assert (table.all_states(), table.open_states(), table.first_open(), len(table)) == before
-    assert table.contains(before[0])
 
 
 def transactional_rows(producers: list[int]) -> BatchTable:
@@ -163,4 +145,4 @@ def test_wrong_arguments_of_update_are_refused(native: ModuleType) -> None:
         table.update(np.zeros(1, BATCH_DTYPE), None)
     with pytest.raises((TypeError, ValueError)):
         table.update(np.zeros(1, np.int64), {})
-    assert table.take_back() is None
+    assert len(table) == 0

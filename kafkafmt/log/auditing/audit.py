@@ -79,15 +79,10 @@ class PartitionAudit:
             segment.sibling_name(".index") in self._listed or segment.sibling_name(".timeindex") in self._listed
         ):
             self._indexes = IndexAudit(segment, segment.base_offset, self._listed)
-        self._before = self._expected
-        if self._states:
-            self._states.mark()
 
-    def take_back(self) -> None:
-        """Discard all batches of the current segment that were passed to `add`."""
-        self._expected = self._before
-        if self._states:
-            self._states.take_back()
+    def give_up(self) -> None:
+        """Discard the batches of the current segment. Do not compare producers and transactions any more."""
+        self._states = None
         if self._indexes:
             self._indexes.begin()
 

@@ -51,26 +51,6 @@ class IsolationAudit:
         self._open: dict[int, tuple[int, int]] = {}
         self._ended: list[tuple[int, int, int, int, int]] = []
         """The completed transactions: the producer id, and the fields of `Ended`."""
-        self._before: dict[int, tuple[int, int] | None] = {}
-        self._ended_before = 0
-
-    def mark(self) -> None:
-        """Save the current state, so that `take_back` can restore it."""
-        self._before, self._ended_before = {}, len(self._ended)
-
-    def take_back(self) -> None:
-        """Restore the state that the last call of `mark` saved.
-
-        The time to restore the state is proportional to the number of batches that were added since
-        `mark` was called.
-        """
-        del self._ended[self._ended_before :]
-        for producer_id, span in self._before.items():
-            if span is None:
-                self._open.pop(producer_id, None)
-            else:
-                self._open[producer_id] = span
-        self._before = {}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[tuple[int, int, int, int, int]]:
         """Add batches. Return the transactions that these batches complete, in the form of `core.end_transactions`.
@@ -78,7 +58,7 @@ class IsolationAudit:
         `table` contains the headers of the batches. `markers` maps the offset of each control batch to
         its marker.
         """
-        ended = core.end_transactions(table, markers, self._open, self._before)
+        ended = core.end_transactions(table, markers, self._open)
         self._ended += ended
         return ended
 

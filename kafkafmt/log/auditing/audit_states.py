@@ -84,8 +84,6 @@ class StateAudit:
         """Whether the log contains all batches up to this point. False if compaction or damage has
         removed a batch.
         """
-        self._undo: list[Callable[[], None]] = []
-        """Functions that restore the state that `mark` saved. They must be called in reverse order."""
 
     def _load(self, offset: int) -> bytes | None:
         """Return the serialized entries of the producer snapshot at `offset`, or None if it is missing or unreadable."""
@@ -103,33 +101,6 @@ class StateAudit:
                 )
             )
             return None
-
-    def mark(self) -> None:
-        """Save the current state, so that `take_back` can restore it.
-
-        Saving the state takes constant time, regardless of the number of producers.
-        """
-        found, whole = len(self._found), self.complete
-
-        def restore() -> None:
-            del self._found[found:]
-            self.complete = whole
-
-        self._undo = [restore]
-        self._producers.mark()
-        self._isolation.mark()
-
-    def take_back(self) -> None:
-        """Restore the state that the last call of `mark` saved.
-
-        The time to restore the state is proportional to the number of batches that were added since
-        `mark` was called.
-        """
-        while self._undo:
-            self._undo.pop()()
-        self._producers.take_back()
-        self._isolation.take_back()
-        self.mark()
 
     def open(self, segment: SegmentFile) -> None:
         """Read the transaction index of a segment. Call this before the segment's batches are added."""
@@ -161,23 +132,18 @@ class StateAudit:
                 self._follow(segment, table[:cut], core.summarize_batches(table[:cut]), markers)
                 table = table[cut:]
                 found = core.summarize_batches(table)
-            offset = self._pending.popleft()
-            self._undo.append(partial(self._pending.appendleft, offset))
-            self._compare(offset)
+            self._compare(self._pending.popleft())
         if len(table):
             self._follow(segment, table, found, markers)
 
     def _follow(self, segment: SegmentFile, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]) -> None:
         if found.producers and (new := self._producers.add(table, markers)):
-            aborted = self._aborted[segment.name]
-            self._undo.append(partial(aborted.__delitem__, slice(len(aborted), None)))
-            aborted += new
+            self._aborted[segment.name] += new
         if found.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
             ended = self._isolation.add(table, markers)
-            new_markers = {(producer_id, at) for producer_id, _, _, kind, at in ended if kind == CONTROL_ABORT}
-            if new_markers := new_markers - self._abort_markers:
-                self._abort_markers |= new_markers
-                self._undo.append(partial(self._abort_markers.difference_update, new_markers))
+            self._abort_markers.update(
+                (producer_id, at) for producer_id, _, _, kind, at in ended if kind == CONTROL_ABORT
+            )
         if self._epochs and not self._agrees_with_epochs(found):
             self._check_epochs(segment, table)
 
@@ -214,7 +180,6 @@ class StateAudit:
         for i in np.flatnonzero(wrong).tolist():
             if int(at[i]) not in self._epochs_reported:
                 self._epochs_reported.add(int(at[i]))
-                self._undo.append(partial(self._epochs_reported.remove, int(at[i])))
                 epoch, offset = self._epochs[int(at_end[i])]
                 batch = f"the batch at offset {rows['base_offset'][i]} in {segment.name} has epoch {rows['leader_epoch'][i]}"
                 message = f"the checkpoint says that epoch {epoch} begins at offset {offset}, but {batch}"

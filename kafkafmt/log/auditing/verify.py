@@ -157,29 +157,26 @@ def verify_partition(
         if len(plan.findings):
             findings.append(plan.findings)
         deep = BatchDamage()
-        complete, audited = first_pass.is_complete(plan), False
+        intact, audited = first_pass.is_intact(plan), False
         if plan.first_offset is not None:
             if shallow:
                 records += _count_headers(log, plan, low, deep, first_pass)
-            elif complete:
+            elif intact:
                 records += first_pass.records
-            elif audit is not None and low <= plan.first_offset:
-                audited = True
-                records += _count_records(log, plan, low, deep, first_pass, first_pass.add_again)
             else:
-                records += _count_records(log, plan, low, deep, first_pass)
+                audited = low <= plan.first_offset
+                records += _count_records(log, plan, low, deep, first_pass, first_pass.add_again if audited else None)
         if deep.parts or len(plan.damaged) > 1:
             damaged.append((segment.name, by_position([plan.damaged, *deep.parts])))
         elif len(plan.damaged):
             damaged.append((segment.name, plan.damaged))
+        if not intact:
+            again = deep if audited else BatchDamage()
+            if not audited and first_pass.needs_batches(plan):
+                for part in log.parts(plan.first_offset or 0, plan.next_offset or 0, again, grouped=True):
+                    first_pass.add_again(part)
+            first_pass.end_again(plan, again.changed)
         if audit:
-            if not complete:
-                again = deep
-                if not audited and plan.first_offset is not None:
-                    again = BatchDamage()
-                    for part in log.parts(plan.first_offset, plan.next_offset or 0, again, grouped=True):
-                        first_pass.add_again(part)
-                first_pass.end_again(plan, again.changed)
             audit.close(plan)
             if unusual := first_pass.unusual.findings():
                 findings.append(unusual)

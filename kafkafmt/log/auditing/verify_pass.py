@@ -1,8 +1,8 @@
 """Collect data for `verify` while a segment's batches are checked, so that the segment is read only once.
 
-`plan_segment` reads a segment and passes each valid batch to `VerifyPass.see`. Then it decides
-which batches readers get, and in which order. If readers get all batches in file order, the data
-that `see` has collected is used. Otherwise, this data is discarded, and the batches are read again.
+`plan_segment` reads a segment and passes each valid batch to `VerifyPass.see`. If the plan shows no
+damage, the data that `see` has collected is used. A damaged segment is read again, according to its
+plan.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from ...records.reader import count_records
 from ...types import BATCH_DTYPE, TABLE_ROWS, BatchSummary, BatchTable, Buffer
 from ..format.producers import Marker, marker_reader, read_markers
 from ..reading.events import Events
-from ..reading.hidden_markers import is_harmless
 from ..reading.known_wrappers import KnownWrappers, wrappers_of
 from ..reading.part import Part
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
-from ..reading.segment_tables import Scratch, TableReader
+from ..reading.segment_tables import TableReader
 from ..reading.transaction_walk import TransactionWalk, settle
 from .audit import PartitionAudit
 from .audit_batches import BatchAudit
+
+IN_TRANSACTIONS = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class _Seen(NamedTuple):
@@ -46,7 +47,7 @@ class VerifyPass:
     """Collects data for `verify` when the segments of a partition are read for the first time.
 
     For each segment, call `begin`, then `plan_segment` with `see` as the callback, and then
-    `is_complete`. Call `finish` after the last segment.
+    `is_intact`. Call `finish` after the last segment.
 
     Parameters
     ----------
@@ -80,12 +81,8 @@ class VerifyPass:
         self._waiting: list[_Seen] = []
         self._waits = 0
         """Number of batches in `_waiting`."""
-        self._flushed = False
-        """Whether batches of the current segment were processed before all its batches were seen."""
-        self._end: int | None = 0
-        """File position after the processed batches of the current segment. None if these batches are not adjacent."""
-        self._walked = 0
-        """Offset after the batches of the current segment that were added to the transactions."""
+        self._flushed: _Seen | None = None
+        """The last batches of the current segment that were processed before all its batches were seen."""
 
     def begin(self, segment: SegmentFile) -> None:
         """Start a new segment."""
@@ -93,13 +90,12 @@ class VerifyPass:
         self.unusual: BatchAudit = BatchAudit(self.log, segment.name)
         self._batches = self.records = 0
         self._waiting, self._waits = [], 0
-        self._flushed = False
-        self._end, self._walked = 0, 0
-        self._transactional = self._gap_checked = False
+        self._flushed = None
+        self._gap_checked = False
         self._usable = True
-        """Whether `is_complete` can still return True. If not, `see` does nothing."""
-        self._last = -1
-        """Last offset of the batches that were seen."""
+        """Whether `is_intact` can still return True. If not, `see` does nothing."""
+        self._last, self._end = -1, 0
+        """Last offset of the batches that were seen, and the file position after them."""
         self._known: KnownWrappers | None = None
 
     def see(
@@ -123,9 +119,10 @@ class VerifyPass:
         if found.wrappers:
             self._known = segment_reader.wrappers
         self._usable = self._usable and found.increasing and found.first > self._last
+        self._usable = self._usable and found.adjacent and position + found.start == self._end
         if not self._usable:
             return
-        self._last = found.last
+        self._last, self._end = found.last, position + found.end
         self._batches += len(rows)
         has_control = bool(found.attributes & CONTROL_BIT)
         # `compress` copies each row as a whole. `rows[mask]` takes three times as long, because it copies each field.
@@ -139,8 +136,6 @@ class VerifyPass:
         markers = read_markers(self._markers, buffer, rows) if has_control else {}
         if self._waits + len(rows) > TABLE_ROWS:
             self._flush()
-            self._flushed = True
-        self._transactional = self._transactional or bool(found.attributes & TRANSACTIONAL_BIT)
         self._waits += len(rows)
         # Copying a small table as bytes is ten times as fast as `rows.copy()`, which copies each field separately.
         self._waiting.append(_Seen(position, np.frombuffer(rows.tobytes(), BATCH_DTYPE), found, markers))
@@ -148,7 +143,7 @@ class VerifyPass:
     def _read_records(self, position: int, buffer: Buffer, data: BatchTable, found: BatchSummary) -> None:
         """Count the records of data batches. Stop at the first batch that cannot be decoded.
 
-        The segment is then read again, because `is_complete` returns False.
+        The segment is then read again, because `is_intact` returns False.
         """
         try:
             self.records += count_records(self._reader, buffer, data, found)
@@ -176,73 +171,63 @@ class VerifyPass:
         others[at[counted]] = False
         return int(inner.count[counted].sum()), rows.compress(others)
 
-    def _flush(self, transactions: bool = True) -> None:
-        """Process the batches that `see` has collected.
-
-        Batches are added to the transactions only up to the first gap between batches in the file,
-        because damage in the gap may contain markers. If `transactions` is False, no batches are added to
-        the transactions.
-        """
+    def _flush(self) -> None:
+        """Process the batches that `see` has collected."""
         for seen in self._waiting:
-            if self.audit is not None:
-                self.audit.add(self._segment, seen.position, seen.rows, seen.found, seen.markers)
-            if transactions and self._follows(seen):
-                self._check_gap(seen.found.first)
-                if self._walk is not None and self._affects_transactions(seen):
-                    self._walk.add_rows(seen.rows, seen.found, seen.markers, self._segment.name)
-                self._walked = seen.found.last + 1
+            self._process(seen)
+            self._flushed = seen
         self._waiting, self._waits = [], 0
 
-    def _follows(self, seen: _Seen) -> bool:
-        """Return whether the batches directly follow the processed batches of the segment, and each other."""
-        adjacent = seen.found.adjacent and self._end == seen.position + seen.found.start
-        self._end = seen.position + seen.found.end if adjacent else None
-        return adjacent
+    def _process(self, seen: _Seen) -> None:
+        if self.audit is not None:
+            self.audit.add(self._segment, seen.position, seen.rows, seen.found, seen.markers)
+        self._check_gap(seen.found.first)
+        if self._walk is not None and (self._walk.entries is not None or seen.found.attributes & IN_TRANSACTIONS):
+            self._walk.add_rows(seen.rows, seen.found, seen.markers, self._segment.name)
 
-    def _affects_transactions(self, seen: _Seen) -> bool:
-        known = self._walk is not None and self._walk.entries is not None
-        return known or bool(seen.found.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT))
+    def is_intact(self, plan: SegmentPlan) -> bool:
+        """Return whether a reader of the segment gets exactly the batches that were passed to `see`.
 
-    def is_complete(self, plan: SegmentPlan) -> bool:
-        """Return whether a reader of the segment gets exactly the batches that were passed to `see`, in the same order.
-
-        If so, add the batches and the damage of the segment to the transactions. Otherwise, discard
-        all data that `see` has collected for the segment. Unless the check is shallow, the caller must then
-        read the segment again, and call `add_again` and `end_again`.
+        If not, the caller must read the segment again, and call `add_again` and `end_again`.
         """
         runs = RunColumns.of(plan.extents)
-        positions = runs.position.tolist()
-        if self._usable and sum(runs.batches.tolist()) == self._batches and positions == sorted(positions):
-            divided = len(plan.damaged) > 0 or len(runs) > 1 or self._end is None
-            if divided:
-                self._walk_around_damage(plan)
-            self._flush(transactions=not divided)
+        if self._usable and not len(plan.damaged) and sum(runs.batches.tolist()) == self._batches:
+            self._flush()
             if plan.next_offset is not None:
                 self._before = plan.next_offset
             return True
-        if self.audit is not None:
-            self.audit.take_back()
+        self._waiting, self._waits = [], 0
         self.unusual = BatchAudit(self.log, self._segment.name)
-        if self.audit is None or self._flushed:
-            self._walk = None
-        elif self._walk is not None:
+        adjacent = runs.position == np.append(0, runs.end)[:-1]
+        start = runs.at(slice(0, len(runs) if adjacent.all() else int(adjacent.argmin())))
+        if self._flushed is not None and not (len(start) and start.last[-1] >= self._flushed.found.last):
+            # A reader gets other batches than those that were processed. They cannot be removed.
+            self._flushed = self._walk = None
+            if self.audit is not None:
+                self.audit.give_up()
+        if self._walk is not None:
             self._walk.begin(Events(plan, 0, NO_END))
         return False
 
+    def needs_batches(self, plan: SegmentPlan) -> bool:
+        """Return whether the batches of a damaged segment must be passed to `add_again`."""
+        in_transactions = self._walk is not None and (self._walk.entries is not None or plan.stats.transactional)
+        return plan.first_offset is not None and (self.audit is not None or in_transactions)
+
     def add_again(self, part: Part) -> None:
-        """Process batches of a segment for which `is_complete` has returned False. Add them in offset order."""
-        assert self.audit is not None
-        table, name = part.table, self._segment.name
-        if part.plan.segment.name != name:
+        """Process batches of a segment for which `is_intact` has returned False. Add them in offset order."""
+        if part.plan.segment.name != self._segment.name:
             return
-        found, markers = core.summarize_batches(table), read_markers(self._markers, part.buffer, table)
-        self.audit.add(self._segment, part.position, table, found, markers)
-        self._check_gap(found.first)
-        if self._walk is not None:
-            self._walk.add_rows(table, found, markers, name)
+        table = part.table
+        if self._flushed is not None:
+            table = table.compress(table["base_offset"] > self._flushed.found.last)
+            if not len(table):
+                return
+        markers = read_markers(self._markers, part.buffer, table)
+        self._process(_Seen(part.position, table, core.summarize_batches(table), markers))
 
     def end_again(self, plan: SegmentPlan, changed: bool) -> None:
-        """End a segment for which `is_complete` has returned False.
+        """End a segment for which `is_intact` has returned False.
 
         `changed` is True if the file has changed since `plan` was created.
         """
@@ -252,29 +237,6 @@ class VerifyPass:
             self._walk.end(self._segment.name)
         if plan.next_offset is not None:
             self._before = plan.next_offset
-
-    def _walk_around_damage(self, plan: SegmentPlan) -> None:
-        """Add the batches and the damage of the segment to the transactions, in offset order.
-
-        If some batches are no longer in memory, read the batches after `_walked` again.
-        """
-        walk, name, first_offset = self._walk, self._segment.name, plan.first_offset
-        if walk is None or not (walk.found.open or walk.entries is not None or self._transactional):
-            return
-        if not self._flushed:
-            if not is_harmless(plan.damaged):  # otherwise, `begin` has no effect
-                walk.begin(Events(plan, 0, NO_END))
-            if first_offset is not None:
-                self._check_gap(first_offset)
-            for seen in self._waiting:
-                walk.add_rows(seen.rows, seen.found, seen.markers, name)
-            walk.end(name)
-            return
-        events = Events(plan, 0, NO_END)
-        for part in self.log.segment_parts(events, self._walked, NO_END, walk, grouped=True, scratch=Scratch()):
-            if first_offset is not None:
-                self._check_gap(first_offset)
-            walk.add(part.buffer, part.table[part.table["base_offset"] >= self._walked], name)
 
     def _check_gap(self, first_offset: int) -> None:
         """Check whether offsets are missing before the first batch of the current segment, which has `first_offset`.

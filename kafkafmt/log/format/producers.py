@@ -103,20 +103,8 @@ class Producers:
         return None if state is None else entries_of(state)[0]
 
     def copy(self) -> Producers:
-        """Return an independent copy of the current state. State that `mark` has saved is not copied."""
+        """Return an independent copy of the current state."""
         return Producers(self.states)
-
-    def mark(self) -> None:
-        """Save the current state, so that `take_back` can restore it."""
-        self._table.mark()
-
-    def take_back(self) -> None:
-        """Restore the state that the last call of `mark` has saved. The saved state can be restored again later.
-
-        The run time is proportional to the number of producers that have changed since the state
-        was saved or restored.
-        """
-        self._table.take_back()
 
     def contain(self, states: bytes) -> bool:
         """Return whether all serialized states are equal to the current states of their producers."""

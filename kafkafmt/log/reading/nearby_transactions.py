@@ -85,7 +85,7 @@ class _Outcomes:
         """Add the next batches, which are the headers in `rows`. `found` contains their markers."""
         if not found.checked and len(rows) and (producer := int(rows["producer_id"][0])) not in self.spans:
             self.unchecked[producer] = _Unchecked(segment, int(rows["position"][0]), int(rows["size"][0]))
-        for producer, first, _, kind, last in core.end_transactions(rows, found.markers, self.spans, {}):
+        for producer, first, _, kind, last in core.end_transactions(rows, found.markers, self.spans):
             self.unchecked.pop(producer, None)
             if kind == CONTROL_ABORT:
                 self._abort_markers.add((producer, last))

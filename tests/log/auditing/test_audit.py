@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
+from building import COMMIT, TRANSACTIONAL, batch, control_batch, record, simple_batch
 from golden_cases import CASES, LEGACY, Case, case
 from reports import verify_partition
 from transactional_logs import damage, write_transactions
@@ -20,9 +20,12 @@ from transactional_logs import damage, write_transactions
 import kafkafmt
 from kafkafmt import LogDirectory
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.auditing import verify_pass
+from kafkafmt.log.auditing.audit import PartitionAudit
 from kafkafmt.log.format.checkpoints import LOG_STARTS, leader_epochs_text, read_leader_epochs
 from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
 from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from kafkafmt.log.reading import segment_tables, segment_walker
 from kafkafmt.records import iter_tables
 
 Found = list[tuple[str, str]]
@@ -297,3 +300,29 @@ def test_empty_partition_metadata_is_a_finding(tmp_path: Path) -> None:
         metadata.write_text(text)
         (finding,) = kafkafmt.verify(tmp_path).partitions[0].findings
         assert (finding.file, finding.code) == ("partition.metadata", "unreadable_checkpoint")
+
+
+def test_verify_reads_a_segment_again_if_its_first_batches_are_not_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batches are processed before the plan shows that they contradict the rest of the segment."""
+    batches = [simple_batch([b"v" * 100], 1000 + i) for i in range(40)] + [
+        simple_batch([b"v" * 50], i) for i in range(200)
+    ]
+    (folder := tmp_path / "t-0").mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    expected = kafkafmt.verify(tmp_path).to_dict()
+    monkeypatch.setattr(verify_pass, "TABLE_ROWS", 4)
+    monkeypatch.setattr(segment_tables, "BUFFER_BYTES", 1000)
+    monkeypatch.setattr(segment_walker, "SMALL_SEGMENT", 0)
+    given_up: list[int] = []
+    give_up = PartitionAudit.give_up
+
+    def counting(audit: PartitionAudit) -> None:
+        given_up.append(1)
+        give_up(audit)
+
+    monkeypatch.setattr(PartitionAudit, "give_up", counting)
+    assert kafkafmt.verify(tmp_path).to_dict() == expected
+    assert given_up == [1]
+    assert expected["partitions"][0]["records_recovered"] == 200
