@@ -55,12 +55,9 @@ class BatchErrors:
         """Add a different error for each of the batches at `positions` in the buffer."""
         known: dict[tuple[str, str], int] = {}
         indexes = [known.setdefault((error.code, error.message), len(known)) for error in errors]
-        self.add_texts(positions, np.array(indexes, np.int64), known)
-
-    def add_texts(self, positions: IntArray, indexes: IntArray, texts: Iterable[tuple[str, str]]) -> None:
-        """Add errors as codes and messages. `indexes` has, for each batch, the index of its error in `texts`."""
-        self._rows.append(np.stack((positions, np.full(len(positions), OTHER), indexes + len(self._texts)), axis=1))
-        self._texts += texts
+        rows = (positions, np.full(len(positions), OTHER), np.array(indexes, np.int64) + len(self._texts))
+        self._rows.append(np.stack(rows, axis=1))
+        self._texts += known
 
     def add_faults(self, faults: IntArray, table: BatchTable, decoded: BatchTable) -> None:
         """Add the faults that `core.decode_valid_records` has found."""

@@ -6,19 +6,14 @@ wrapper message does not cover this field, so the field can be wrong even if the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES
-from ..errors import KafkaFormatError
 from ..types import BatchTable, Buffer, IntArray
 from .payloads import PayloadReader
-
-OnErrors = Callable[[BatchTable, list[tuple[int, KafkaFormatError]]], None]
-"""Called with wrapper messages, and the index and the error of each that cannot be decompressed."""
 
 
 class InnerMessages(NamedTuple):
@@ -48,12 +43,10 @@ class WrapperReader:
         """Whether the compressed data of a wrapper message had an odd end."""
         return len(self._payloads.odd_ends) > 0
 
-    def read(self, buffer: Buffer, table: BatchTable, on_errors: OnErrors | None = None) -> InnerMessages:
+    def read(self, buffer: Buffer, table: BatchTable) -> InnerMessages:
         """Describe the inner messages of each wrapper message in `table`, whose positions refer to `buffer`."""
         result = InnerMessages(*np.empty((4, len(table)), np.int64))
         for found in self._payloads.read(buffer, table):
             rows = slice(found.begin, found.begin + len(found.table))
-            if found.errors and on_errors is not None:
-                on_errors(table[rows], found.errors)
             core.message_offsets(found.source, found.table, *(values[rows] for values in result))
         return result

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from ...constants import MAGIC_V2
 from ...records.wrappers import InnerMessages, WrapperReader
 from ...types import BatchTable, Buffer, IntArray
-from .failed_wrappers import FailedWrappers
-from .parts import RunColumns
 
 COLUMNS = 1 + len(InnerMessages._fields)
 MOST_WRAPPERS = 1 << 20
@@ -24,7 +20,6 @@ class KnownWrappers:
     """
 
     def __init__(self, max_batch_bytes: int) -> None:
-        self.failed: FailedWrappers = FailedWrappers()
         self._reader = WrapperReader(max_batch_bytes)
         self._rows = np.empty((0, COLUMNS), np.int64)
         self._count = 0
@@ -52,8 +47,7 @@ class KnownWrappers:
         found = np.empty((len(positions), COLUMNS - 1), np.int64)
         found[~new] = known[at[~new], 1:]
         if new.any():
-            on_errors = partial(self.failed.add, start)
-            found[new] = np.stack(self._reader.read(buffer, wrappers.compress(new), on_errors), axis=1)
+            found[new] = np.stack(self._reader.read(buffer, wrappers.compress(new)), axis=1)
             self._add(np.column_stack((positions[new], found[new])))
         return InnerMessages(*found.T)
 
@@ -79,22 +73,6 @@ class KnownWrappers:
         inner = self._known[first:stop, :4].copy()
         inner[:, 0] -= start
         return inner
-
-    def lack_offsets(self, runs: RunColumns) -> bool | None:
-        """Return whether offsets are missing in any of the ranges, between two wrapper messages or inside one.
-
-        Return None if a range contains an uncompressed message, or a wrapper message that is not known.
-        """
-        positions, first, last, count, _ = self._known.T
-        begins, ends = np.searchsorted(positions, runs.position), np.searchsorted(positions, runs.end)
-        if (ends - begins != runs.batches).any():
-            return None
-        missing = (count >= 0) & (count <= last - first)
-        after = np.zeros(len(first), bool)
-        after[1:] = first[1:] > last[:-1] + 1
-        after[begins] = False
-        total = np.append(0, np.cumsum(missing | after))
-        return bool((total[ends] > total[begins]).any())
 
     def first_offsets(self, start: int, buffer: Buffer, table: BatchTable) -> IntArray:
         """Return the first offset of each batch in `table`.

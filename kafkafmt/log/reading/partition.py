@@ -493,9 +493,7 @@ class PartitionLog(PlannedLog):
                 table = transactions.committed(table)
             if select is not None:
                 table = select(part, table)
-            errors, failed = BatchErrors(), part.plan.failed
-            if failed is not None and on_damage is not None and summary.wrappers:
-                table = failed.without(part.position, table, errors)
+            errors = BatchErrors()
 
             def refuse(row: Any, error: KafkaFormatError, part: Part = part) -> None:
                 found = BatchErrors()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +36,11 @@ from .batch_head import Head, header_continues
 from .batches_of_ranges import batches_of
 from .conflicts import believable, in_order
 from .damaged_spans import NOT_DAMAGED, DamagedSpans, OffsetBounds, damaged_spans
-from .failed_wrappers import FailedWrappers
 from .models import Damage, Finding
 from .out_of_place import Placed, place
 from .overwriting import overwritten_elsewhere
 from .partition_dir import SegmentFile
-from .parts import COPY_PROBLEM, OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Extents, Parts, Run, RunColumns
+from .parts import COPY_PROBLEM, OFFSET_PROBLEM, Bad, BadColumns, Extents, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .rows import Joined
 from .segment_stats import Stats
@@ -84,11 +82,6 @@ class SegmentPlan:
         Byte ranges that the disk cannot read.
     omitted : sequence of Run
         Ranges of valid batches that are not read, because they are copies or contradict other batches.
-    wrappers_lack_offsets : bool or None
-        Whether offsets are missing in any range of wrapper messages in `extents`. None if this is not known.
-    failed : FailedWrappers or None
-        Wrapper messages that cannot be decompressed. None if there are none, or if they are not remembered. They are
-        not pickled.
     """
 
     segment: SegmentFile
@@ -99,11 +92,6 @@ class SegmentPlan:
     stats: Stats = field(default_factory=Stats)
     unreadable: Sequence[tuple[int, int]] = ()
     omitted: Sequence[Run] = ()
-    wrappers_lack_offsets: bool | None = None
-    failed: FailedWrappers | None = field(default=None, compare=False, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "failed": None}
 
     @property
     def first_offset(self) -> int | None:
@@ -156,8 +144,6 @@ def plan_view(
     first_read = FIRST_READ if occupied(view) <= view.size // 2 else BUFFER_BYTES
     walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes, first_read, scratch)
     plan = _plan(segment, walker, lower, see)
-    if walker.has_wrappers:
-        plan.failed = walker.wrappers.failed.finish()
     return with_unreadable(plan, view.unreadable) if view.unreadable else plan
 
 
@@ -247,15 +233,7 @@ def _resolve(
         n_bads, findings = _unfinished_tail(segment, walker, parts, lower)
     if chosen is None:
         damaged = _damage_in_order(segment, walker, parts, n_bads, lower) if n_bads else NOT_DAMAGED
-        return SegmentPlan(
-            segment,
-            walker.size,
-            Extents(parts.runs),
-            damaged,
-            findings,
-            stats,
-            wrappers_lack_offsets=_wrappers_lack_offsets(walker, parts.runs),
-        )
+        return SegmentPlan(segment, walker.size, Extents(parts.runs), damaged, findings, stats)
     placed = place(segment, walker, parts, n_bads, chosen, lower)
     bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base, placed.overwritten)
     bad_parts = _with_contradicting(parts, n_bads, placed)
@@ -268,7 +246,6 @@ def _resolve(
         Joined([findings, placed.findings]),
         stats,
         omitted=placed.omitted,
-        wrappers_lack_offsets=_wrappers_lack_offsets(walker, RunColumns.of(placed.extents)),
     )
 
 
@@ -283,14 +260,6 @@ def _damage_in_order(segment: SegmentFile, walker: Walker, parts: Parts, n_bads:
     overwritten = overwritten_elsewhere(parts, n_bads, lower, segment.next_base)
     bounds = OffsetBounds(parts, None, None, lower, segment.next_base, overwritten)
     return damaged_spans(segment.name, parts, n_bads, bounds)
-
-
-def _wrappers_lack_offsets(walker: Walker, runs: RunColumns) -> bool | None:
-    """Return the value of `SegmentPlan.wrappers_lack_offsets`."""
-    if not walker.has_wrappers:
-        return None
-    runs = runs.at(~runs.dense & (runs.records == UNKNOWN_COUNT))
-    return walker.wrappers.lack_offsets(runs) if len(runs) else None
 
 
 def _with_contradicting(parts: Parts, n_bads: int, placed: Placed) -> Parts:

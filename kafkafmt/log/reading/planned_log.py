@@ -14,7 +14,7 @@ import numpy as np
 from ...constants import MIN_OFFSET, NO_END
 from ...errors import StructureError
 from ...text import counted
-from ...types import IntArray
+from ...types import IntArray, last_offsets
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from ..format.file_view import FileView, read_text
 from ..format.files import Stamp, path_exists, stamp_of
@@ -22,16 +22,15 @@ from ..format.leader_epochs import Epochs
 from .compaction import is_compacted, runs_lack_offsets, was_cleaned
 from .damaged_spans import DamageColumns
 from .events import Events
-from .failed_wrappers import MOST_FAILED
-from .gaps import has_gap
 from .heads import reach
 from .index_lookup import indexed_offset, last_position_below, position_before
 from .index_ranges import Stretch, last_border
+from .known_wrappers import wrappers_of
 from .loss import Losses
 from .missing import changed, check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
-from .parts import UNKNOWN_COUNT, Extents, Run, RunColumns
+from .parts import UNKNOWN_COUNT, Run, RunColumns
 from .plan import SegmentPlan, plan_view
 from .ranges import sound_runs
 from .read_limits import DEFAULT_LIMITS, ReadLimits
@@ -111,8 +110,6 @@ class PlannedLog:
         self.decompress_seconds: float = 0.0
         """Time in seconds that all completed calls of `chunks` spent on decompression."""
         self._plans: dict[str, SegmentPlan] = {}
-        self._failed = 0
-        """Number of wrapper messages in the attributes `failed` of these plans."""
         self._stretches: dict[str, Stretch] = {}
         self.stamps: dict[str, Stamp | None] = {}
 
@@ -194,13 +191,7 @@ class PlannedLog:
         return plan
 
     def keep_plan(self, plan: SegmentPlan) -> None:
-        """Keep a plan. Limit the number of wrapper messages that all plans remember (see `SegmentPlan.failed`)."""
-        if plan.failed is not None:
-            self._failed += len(plan.failed)
-            if self._failed > MOST_FAILED:
-                self._failed = len(plan.failed)
-                for other in self._plans.values():
-                    other.failed = None
+        """Keep the plan of a segment, so that `plan` returns it."""
         self._plans[plan.segment.name] = plan
 
     def _check_replaced(self, segment: SegmentFile) -> None:
@@ -280,20 +271,17 @@ class PlannedLog:
         """Return whether offsets are missing inside a range of valid batches of a segment.
 
         The header of a wrapper message contains only the last offset. Therefore, the wrapper messages are
-        decompressed if the plan does not contain the result.
+        decompressed.
         """
-        plan = self.plan(segment)
-        extents = RunColumns.of(plan.extents)
+        extents = RunColumns.of(self.plan(segment).extents)
         if runs_lack_offsets(extents):
             return True
         unsure = extents.at(~extents.dense & (extents.records == UNKNOWN_COUNT))
         if not len(unsure):
             return False
-        if plan.wrappers_lack_offsets is not None:
-            return plan.wrappers_lack_offsets
         with FileView(segment.place, fill_unreadable=True) as view:
             walker = Walker(view, segment.base_offset or 0, self.max_batch_bytes)
-            return has_gap(walker, plan, Extents(unsure))
+            return any(_wrappers_lack_offsets(walker, run) for run in unsure.objects())
 
     def keep_plans(self, other: PlannedLog, names: Container[str]) -> None:
         """Copy the plans of segments from another `PlannedLog` of the same partition.
@@ -319,7 +307,6 @@ class PlannedLog:
     def forget_plans(self) -> None:
         """Discard all plans to save memory. If a plan is requested later, it is created again."""
         self._plans.clear()
-        self._failed = 0
 
     @property
     def planned(self) -> int:
@@ -415,3 +402,18 @@ class PlannedLog:
         ):
             return None
         return SegmentPlan(segment, walker.size, extents, [], [], walker.stats)
+
+
+def _wrappers_lack_offsets(walker: Walker, run: Run) -> bool:
+    """Return whether offsets are missing between the batches of a range, or inside a wrapper message."""
+    expected = run.first_offset
+    for start, buffer, table, _ in walker.tables(run.position, run.end):
+        if len(table):
+            first, last, at = table["base_offset"].copy(), last_offsets(table), wrappers_of(table)
+            inner = walker.wrappers.inner(start, buffer, table.take(at))
+            first[at] = inner.first
+            thinned = (inner.count >= 0) & (inner.count <= last[at] - inner.first)
+            if thinned.any() or (first > np.append(expected, last[:-1] + 1)).any():
+                return True
+            expected = int(last[-1]) + 1
+    return False
