@@ -17,12 +17,12 @@ from ...paths import UrlPath
 from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
 from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
-from ..format.preallocated import only_zeros, start_of_last_hole
+from ..format.preallocated import only_zeros
+from .index_ranges import IndexFile
 from .partition_dir import SegmentFile
 from .segment_tables import FIRST_READ
 from .segment_walker import Walker
 
-BLOCK_ENTRIES = 512
 SCAN_BYTES = 4 << 20
 """Largest distance in bytes between the position in an index entry and the batch that contains the
 entry's offset. Up to Kafka 4.0, one entry is written for all batches that are appended together:
@@ -160,29 +160,22 @@ def _around(
 ) -> tuple[Entry | None, Entry | None]:
     """Return the last index entry whose first field is at most `value`, and the entry after it.
 
-    The entries are found by bisection. The numbers of read bytes and read calls are added to the
-    counts of `log`.
+    The numbers of read bytes and read calls are added to the counts of `log`.
     """
     try:
         with FileView(path) as view:
-            size = entry.itemsize
-            low, high = 0, view.size // size
-            if high > BLOCK_ENTRIES:
-                high = min(high, start_of_last_hole(view) // size + 1)
-            while high - low > BLOCK_ENTRIES:
-                middle = (low + high) // 2
-                first = int(np.frombuffer(view.read(middle * size, size), entry)[0][0])
-                low, high = (middle, high) if 0 < first <= value else (low, middle)
-            data = view.read(low * size, (high + 1 - low) * size)
+            index = IndexFile(view, entry)
+            at = index.last(lambda first, _: first <= value)
+            columns = index.read(max(at, 0), at + 2)
             log.bytes_read += view.bytes_read
             log.reads += view.reads
     except OSError:  # if the index is missing or unreadable, callers search the log without it
         return None, None
-    firsts, seconds = columns = np.empty((2, len(data) // size), np.int64)
-    n = core.read_index_entries(data, size, 0, columns)
-    at = int(np.searchsorted(firsts[:n], value, "right"))
-    before, after = (Entry(int(firsts[i]), int(seconds[i])) if 0 <= i < n else None for i in (at - 1, at))
-    return before, after
+    found = list(map(Entry, *columns.tolist()))
+    before = found.pop(0) if at >= 0 and found else Entry(0, 0)
+    usable = min(before) >= 0 and before != (0, 0)
+    after = found[0] if found and found[0].first > before.first and found[0].second >= before.second else None
+    return before if usable else None, after
 
 
 def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchTable]:

@@ -20,7 +20,7 @@ from ...constants import ENTRY_OVERHEAD, MAX_OFFSET, MIN_LEGACY_LENGTH, NO_END
 from ...errors import KafkaFormatError
 from ...types import BATCH_DTYPE, IntArray, last_offset
 from ..format.file_view import FileView
-from ..format.index_entries import OFFSET_ENTRY, all_offset_entries
+from ..format.index_entries import OFFSET_ENTRY
 from ..format.preallocated import start_of_last_hole
 from .heads import read_head
 from .partition_dir import SegmentFile
@@ -224,8 +224,9 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
         return whole
     try:
         with FileView(segment.sibling_place(".index")) as view:
-            before = _border(view, base, _last_entry(view, lambda at, _: at <= start - base))
-            after = _border(view, base, _last_entry(view, lambda at, _: at < end - 1 - base) + 2)
+            index = IndexFile(view)
+            before = _border(index, base, index.last(lambda at, _: at <= start - base))
+            after = _border(index, base, index.last(lambda at, _: at < end - 1 - base) + 2)
             _count(view, counts)
         with FileView(segment.place, fill_unreadable=True) as log:
             first = None if before is None else first_offset_at(log, before)
@@ -280,16 +281,16 @@ def last_offset_in(log: FileView, start: int, end: int) -> int | None:
 
 def border_near(segment: SegmentFile, position: int) -> Border | None:
     """Return the first batch position in the index that is at least `position`, or None if there is none."""
-    return _border_of(segment, lambda view: _last_entry(view, lambda _, at: at < position) + 1)
+    return _border_of(segment, lambda index: index.last(lambda _, at: at < position) + 1)
 
 
 def last_border(segment: SegmentFile) -> Border | None:
     """Return the batch position in the last valid entry of the offset index, or None if there is no such entry."""
-    return _border_of(segment, lambda view: _last_entry(view, lambda at, _: at >= 0))
+    return _border_of(segment, lambda index: index.last(lambda at, _: at >= 0))
 
 
-def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border | None:
-    """Read one entry of the offset index. The function `find` gets a view of the index and returns the entry number.
+def _border_of(segment: SegmentFile, find: Callable[[IndexFile], int]) -> Border | None:
+    """Read one entry of the offset index. The function `find` returns the entry number.
 
     The result is a `Border` with the offset and the position in the entry. If the index has no
     entry with this number, return None.
@@ -298,7 +299,8 @@ def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border 
         return None
     try:
         with FileView(segment.sibling_place(".index")) as view:
-            return _border(view, segment.base_offset, find(view))
+            index = IndexFile(view)
+            return _border(index, segment.base_offset, find(index))
     except OSError:
         return None
 
@@ -317,13 +319,15 @@ def _entries(
     lowest, highest = stretch.start.position, stretch.end.position
     try:
         with FileView(segment.sibling_place(".index")) as view:
-            first, last = 0, view.size // OFFSET_ENTRY.itemsize
+            index = IndexFile(view)
+            first, last = 0, index.count
             if last > 4 * BLOCK_ENTRIES:
                 whole = not stretch.start.indexed
-                first = _last_entry(view, lambda at, position: (at <= low) & (whole | (position < lowest)))
+                first = index.last(lambda at, position: (at <= low) & (whole | (position < lowest)))
                 first = max(first - 1, 0)
-                last = _last_entry(view, lambda at, position: (at < high) & (position <= highest)) + 3
-            offsets, positions = _read(view, base, first, last)
+                last = index.last(lambda at, position: (at < high) & (position <= highest)) + 3
+            offsets, positions = index.read(first, last)
+            offsets = offsets + base
             _count(view, log)
     except OSError:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -340,51 +344,69 @@ def _entries(
     return offsets[rises], positions[rises]
 
 
-def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArray[np.bool_]]) -> int:
-    """Find the last index entry for which `before` is true, and return its number, or -1 if there is none.
-
-    The entry is found by bisection. Therefore, `before` must be true for all entries up to the
-    result, and false for all entries after it. The function `before` gets two arrays: the relative
-    offsets and the positions of entries. Entries that contain only zeros are unused, except for the
-    first entry.
-    """
-    low, high = -1, view.size // OFFSET_ENTRY.itemsize
-    if high > BLOCK_ENTRIES:
-        high = min(high, start_of_last_hole(view) // OFFSET_ENTRY.itemsize + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        begin = max(min(middle - BLOCK_ENTRIES // 2, high - BLOCK_ENTRIES), low + 1, 0)
-        offsets, positions = _read(view, 0, begin, min(begin + BLOCK_ENTRIES, high))
-        if not len(offsets):
-            return low
-        true = before(offsets, positions)
-        true[1 if begin == 0 else 0 :] &= positions[1 if begin == 0 else 0 :] > 0
-        if not true[0]:
-            high = begin
-        elif true[-1]:
-            low = begin + len(true) - 1
-        else:
-            return begin + int(np.argmin(true)) - 1
-    return low
+Before = Callable[[IntArray, IntArray], npt.NDArray[np.bool_]]
 
 
-def _border(view: FileView, base: int, i: int) -> Border | None:
+class IndexFile:
+    """The entries of an open offset index or time index. The block of entries that was read last is kept."""
+
+    def __init__(self, view: FileView, entry: np.dtype[np.void] = OFFSET_ENTRY) -> None:
+        self._view = view
+        self._size = entry.itemsize
+        self._begin, self._block = 0, np.empty((2, 0), np.int64)
+
+    @property
+    def count(self) -> int:
+        """Number of entries."""
+        return self._view.size // self._size
+
+    def read(self, first: int, last: int) -> IntArray:
+        """Return the two fields of the entries from number `first` to number `last` (exclusive), as an array of two rows."""
+        last = min(last, self.count)
+        if not self._begin <= first <= last <= self._begin + self._block.shape[1]:
+            data = self._view.read(first * self._size, max(last - first, 0) * self._size)
+            self._begin, self._block = first, np.empty((2, len(data) // self._size), np.int64)
+            core.read_index_entries(data, self._size, 0, self._block)
+        return self._block[:, first - self._begin : max(last - self._begin, 0)]
+
+    def last(self, before: Before) -> int:
+        """Find the last entry for which `before` is true, and return its number, or -1 if there is none.
+
+        The entry is found by bisection. Therefore, `before` must be true for all entries up to the
+        result, and false for all entries after it. The function `before` gets the two fields of entries,
+        as arrays. Entries that contain only zeros are unused, except for the first entry.
+        """
+        low, high = -1, self.count
+        if high > BLOCK_ENTRIES:
+            high = min(high, start_of_last_hole(self._view) // self._size + 1)
+        while high - low > BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            true = self._used(before, middle, middle + 1)
+            low, high = (middle, high) if true.all() else (low, middle)
+        begin = max(low - 1, 0)  # the block also contains the entries around the result
+        self.read(begin, high + 2)
+        true = self._used(before, begin, high)
+        return begin - 1 + (len(true) if true.all() else int(np.argmin(true)))
+
+    def _used(self, before: Before, begin: int, end: int) -> npt.NDArray[np.bool_]:
+        """Return whether `before` is true for each entry from number `begin` to number `end` (exclusive) that is used."""
+        firsts, seconds = self.read(begin, end)
+        true = before(firsts, seconds)
+        true[1 if begin == 0 else 0 :] &= seconds[1 if begin == 0 else 0 :] > 0
+        return true
+
+
+def _border(index: IndexFile, base: int, i: int) -> Border | None:
     """Return a `Border` for the index entry with the number `i`. If there is no such entry, return None."""
     if i < 0:
         return None
     first = max(i - 1, 0)
-    offsets, positions = _read(view, base, first, i + 1)
+    offsets, positions = index.read(first, i + 1)
     k = i - first
     if len(positions) <= k or positions[k] <= 0:
         return None
-    after, before = (int(offsets[0]), int(positions[0])) if k else (-1, 0)
-    return Border(int(positions[k]), int(offsets[k]), after=after, before=before)
-
-
-def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:
-    """Return the offsets and positions of the index entries from number `first` to number `last` (exclusive)."""
-    size = OFFSET_ENTRY.itemsize
-    return all_offset_entries(view.read(first * size, (last - first) * size), base)
+    after, before = (base + int(offsets[0]), int(positions[0])) if k else (-1, 0)
+    return Border(int(positions[k]), base + int(offsets[k]), after=after, before=before)
 
 
 def _contains(offsets: IntArray, positions: IntArray, border: Border) -> bool:
