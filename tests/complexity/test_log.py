@@ -178,7 +178,7 @@ def test_verify_grows_linearly_with_copies_of_batches(
     def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i) for i in range(n)]
         folder = write([(0, b"".join(parts * 2))])
-        assert len(verify_partition(log_of(folder))["findings"]) == n
+        assert len(verify_partition(log_of(folder))["findings"]) == 1
         return verify(folder)
 
     grows_linearly(40, work)
@@ -215,10 +215,10 @@ def test_damage_objects_are_created_when_the_list_is_read(
     assert len(partition.damaged) == 200
 
 
-def test_verify_adds_batches_that_are_out_of_place_once(
+def test_verify_adds_batches_around_misplaced_ones_once(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first pass ends at a falling offset, because the batches are then read again in offset order."""
+    """The first pass ends at a falling offset, because the segment is then read again."""
     monkeypatch.setattr(verify_pass, "TABLE_ROWS", 4)
     monkeypatch.setattr(segment_tables, "BUFFER_BYTES", 1000)
     monkeypatch.setattr(segment_walker, "SMALL_SEGMENT", 0)
@@ -232,11 +232,11 @@ def test_verify_adds_batches_that_are_out_of_place_once(
     monkeypatch.setattr(PartitionAudit, "add", counting)
     folder = write([(0, b"".join(simple_batch([b"v" * 100], i ^ 1) for i in range(200)))])
     report = verify_partition(log_of(folder))
-    assert sum(added) == report["records_recovered"] > 150
+    assert sum(added) == report["records_recovered"] == 100
 
 
-def test_batches_from_two_distant_places_are_read_together(write: Callable[..., Path]) -> None:
-    """Each fourth batch is so far away from its place that no read call covers both places."""
+def test_many_short_ranges_are_read_together(write: Callable[..., Path]) -> None:
+    """Each fourth batch has a wrong offset, so the ranges of valid batches are short."""
     n, distance = 4000, 2000
     batches = [simple_batch([b"v" * 1000], i + distance * (i % 4 == 0)) for i in range(n)]
     folder = write([(0, b"".join(batches))])
@@ -246,7 +246,7 @@ def test_batches_from_two_distant_places_are_read_together(write: Callable[..., 
     assert log.reads < 100
     with counted() as work:
         report = kafkafmt.salvage(folder, folder.parent / "salvaged").partitions[0]
-    assert report.batches == n - distance // 4
+    assert report.batches == n - n // 4
     assert work.reads < 100
 
 

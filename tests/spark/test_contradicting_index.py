@@ -76,7 +76,7 @@ def test_falling_index_entries_deliver_each_record_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [-1, -2, 1])
-def test_batch_before_a_border_with_a_wrong_offset_is_delivered(tmp_path: Path, change: int) -> None:
+def test_batches_around_a_border_with_a_wrong_offset_are_delivered_at_most_once(tmp_path: Path, change: int) -> None:
     """The base offset of the batch at a border is wrong by 1 or 2. Each batch has 4 offsets."""
     batches = [simple_batch([b"%d" % (4 * i + j) for j in range(4)], 4 * i) for i in range(8)]
     changed = struct.pack(">q", 16 + change) + batches[4][8:]
@@ -88,7 +88,9 @@ def test_batch_before_a_border_with_a_wrong_offset_is_delivered(tmp_path: Path, 
     expected = [r.offset for r in kafkafmt.open(tmp_path)["t", 0].records(on_error="skip")]
     assert len(expected) == 28
     for split in (1, 2 * len(batches[0])):
-        assert offsets(read(tmp_path, mode="PERMISSIVE", splitBytes=split)) == {("t", 0): expected}
+        found = offsets(read(tmp_path, mode="PERMISSIVE", splitBytes=split))["t", 0]
+        assert sorted(set(found)) == found
+        assert set(expected) - set(found) <= set(range(12, 16))
 
 
 def indexed(root: Path, order: list[int], index: list[int] | None = None) -> Path:
@@ -136,19 +138,20 @@ def test_undelivered_batch_out_of_place_in_a_compacted_log_is_reported(
     if cleaned:
         (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 90\n")
     assert offsets(read(tmp_path, splitBytes=split)) == {("t", 0): list(range(10, 90, 2))}
-    with pytest.raises(DamagedLogError, match="offset 17 "):
+    with pytest.raises(DamagedLogError, match="offset 17"):
         read(tmp_path, mode="FAILFAST", splitBytes=split)
 
 
 @pytest.mark.parametrize("cleaned", [True, False])
 @pytest.mark.parametrize("split", [1, 500, 1500])
-def test_swapped_batches_are_delivered_without_an_error(tmp_path: Path, cleaned: bool, split: int) -> None:
-    """All tasks whose offsets include a swapped batch use a plan."""
-    order = list(range(10, 50))
+def test_swapped_batches_are_reported(tmp_path: Path, cleaned: bool, split: int) -> None:
+    order = list(range(40))
     swapped = order.copy()
     swapped[5], swapped[30] = order[30], order[5]
     indexed(tmp_path, swapped, index=order)
     if cleaned:
         (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 90\n")
-    found = offsets(read(tmp_path, mode="FAILFAST", splitBytes=split))["t", 0]
-    assert sorted(found) == order
+    found = offsets(read(tmp_path, mode="PERMISSIVE", splitBytes=split))["t", 0]
+    assert found == [o for o in order if o not in (order[5], order[30])]
+    with pytest.raises(DamagedLogError):
+        read(tmp_path, mode="FAILFAST", splitBytes=split)

@@ -9,6 +9,7 @@ the `gap_scores` of consecutive ranges. It favours sequences with few missing of
 
 from __future__ import annotations
 
+from functools import partial
 from operator import le, lt
 
 import numpy as np
@@ -17,8 +18,10 @@ import numpy.typing as npt
 from ..._backend import core
 from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from ...types import IntArray
-from .parts import Parts
+from ..format.file_view import FileView
+from .parts import Parts, RunColumns
 
+COMPARED_BYTES = 1 << 20
 REACH = 2048
 """Number of preceding ranges of batches with which each range is compared. Therefore, at most REACH
 - 1 consecutive ranges can be omitted.
@@ -100,6 +103,33 @@ def believable(parts: Parts, lower: int, upper: int | None) -> IntArray:
         at = parents[at]
     chosen: IntArray = index[chain[::-1]]
     return chosen
+
+
+def lack_offsets(runs: RunColumns, lower: int, upper: int | None) -> bool:
+    """Return whether offsets are missing between, before or after the ranges. An excerpt of a segment begins anywhere."""
+    before = np.append(runs.first[:1] if lower == 0 else lower, runs.last + 1)
+    after = np.append(runs.first, runs.last[-1:] + 1 if upper is None else upper)
+    return bool((before < after).any())
+
+
+def copies(view: FileView, runs: RunColumns, chosen: IntArray, rejected: IntArray) -> npt.NDArray[np.bool_]:
+    """Return a mask that is True for each rejected range that is a byte for byte copy of a chosen one."""
+    at = np.searchsorted(runs.first[chosen], runs.first[rejected])
+    found = at < len(chosen)
+    original = chosen[at[found]]
+    copy = rejected[found]
+    alike = (runs.first[copy] == runs.first[original]) & (runs.last[copy] == runs.last[original])
+    alike &= runs.end[copy] - runs.position[copy] == runs.end[original] - runs.position[original]
+    found[found] = alike
+    one, other = runs.position[copy[alike]].tolist(), runs.position[original[alike]].tolist()
+    sizes = (runs.end - runs.position)[copy[alike]].tolist()
+    found[found] = list(map(partial(_equal, view), one, other, sizes))
+    return found
+
+
+def _equal(view: FileView, one: int, other: int, size: int) -> bool:
+    steps = ((at, min(COMPARED_BYTES, size - at)) for at in range(0, size, COMPARED_BYTES))
+    return all(view.read(one + at, n) == view.read(other + at, n) for at, n in steps)
 
 
 def gap_scores(gap: IntArray, omitted: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -197,9 +196,8 @@ def damaged_spans(
 ) -> DamagedSpans:
     """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them.
 
-    If `delivered` is given, it contains the ranges of valid batches that are read, sorted by offset. It is
-    needed if valid batches contradict each other. If offsets are then missing both at the place of such a
-    batch and where its own offsets belong, a second item with the length 0 contains its own offsets.
+    If `delivered` is given, it contains the ranges of valid batches that are read. It is needed if valid
+    batches contradict each other. The offsets of such a batch may be missing too.
     """
     bads = parts.bads
     if not n:
@@ -211,77 +209,27 @@ def damaged_spans(
     columns = DamageColumns(bads.position[:n], length, first, last, known, bads.records[:n], whole, misplaced)
     if delivered is None or not len(delivered):
         return DamagedSpans(file, columns, bads)
-    contradicting = bads.magic[:n] == OFFSET_PROBLEM
-    if not contradicting.any():
-        return DamagedSpans(file, columns, bads)
-    return _with_own_offsets(file, columns, bads, np.flatnonzero(contradicting), delivered)
-
-
-def _with_own_offsets(
-    file: str, columns: DamageColumns, bads: BadColumns, rows: IntArray, delivered: RunColumns
-) -> DamagedSpans:
-    """Add the own offsets of batches with contradicting offsets to the damage, unless other batches have these offsets.
-
-    `rows` contains the indexes of the batches with contradicting offsets. For the other parameters and
-    the result, see `damaged_spans`.
-    """
-    n = len(columns.position)
-    low, high = _missing(bads.crc[rows], bads.stored[rows], delivered)
+    rows = np.flatnonzero(bads.magic[:n] == OFFSET_PROBLEM)
+    low, high = _missing(bads.crc[rows], bads.stored[rows], delivered, bounds.lower)
     rows, low, high = rows[low <= high], low[low <= high], high[low <= high]
     empty = columns.empty[rows]
-    columns.first[rows[empty]], columns.last[rows[empty]] = low[empty], high[empty]
-    elsewhere = ~_contained(low, high, columns)
-    if not elsewhere.any():
-        return DamagedSpans(file, columns, bads)
-    order = np.concatenate((np.arange(n), rows[elsewhere]))
-    columns, bads = columns.at(order), bads.at(order)
-    columns.first[n:], columns.last[n:], columns.known[n:] = low[elsewhere], high[elsewhere], True
-    columns.length[n:], columns.whole[n:], columns.misplaced[n:] = 0, False, False
-    columns.records[n:] = bads.records[n:] = 0  # the first item contains the number of records
-    order = np.argsort(order, kind="stable")
-    return DamagedSpans(file, columns.at(order), bads.at(order))
+    first[rows] = np.where(empty, low, np.minimum(first[rows], low))
+    last[rows] = np.where(empty, high, np.maximum(last[rows], high))
+    misplaced[rows] = True
+    return DamagedSpans(file, columns, bads)
 
 
-def _contained(low: IntArray, high: IntArray, damaged: DamageColumns) -> npt.NDArray[np.bool_]:
-    """Return a mask that is True if the offsets from `low` to `high` are all in the offset range of one damaged byte range."""
-    order = np.argsort(damaged.first, kind="stable")
-    highest = np.maximum.accumulate(np.append(-1, damaged.last[order]))
-    contained: npt.NDArray[np.bool_] = highest[np.searchsorted(damaged.first[order], low, "right")] >= high
-    return contained
-
-
-def _missing(first: IntArray, last: IntArray, delivered: RunColumns) -> tuple[IntArray, IntArray]:
+def _missing(first: IntArray, last: IntArray, delivered: RunColumns, lower: int) -> tuple[IntArray, IntArray]:
     """For each batch that is out of place, return the first and the last of its offsets that no other batch has.
 
-    The first offset is higher than the last one if there are no such offsets, or if the offsets are not
-    between two ranges of `delivered`.
+    The first offset is higher than the last one if there are no such offsets, or if no range of `delivered`
+    has higher offsets.
     """
-    before = np.searchsorted(delivered.first, first, "right") - 1
+    before = np.searchsorted(delivered.first, first, "right")
     after = np.searchsorted(delivered.last, last)
-    inside = (before >= 0) & (after < len(delivered))
-    low = np.maximum(first, delivered.last[np.maximum(before, 0)] + 1)
+    low = np.maximum(first, np.append(lower, delivered.last + 1)[before])
     high = np.minimum(last, delivered.first[np.minimum(after, len(delivered) - 1)] - 1)
-    return low, np.where(inside, high, low - 1)
-
-
-class Overwritten(NamedTuple):
-    """Gaps between adjacent batches that are explained by byte ranges at another place of the file.
-
-    Attributes
-    ----------
-    at : array of int64
-        Indexes of the byte ranges that explain the gaps, among all byte ranges of the segment, in
-        ascending order.
-    first, last : array of int64
-        First and last missing offset for each item of `at`.
-    """
-
-    at: IntArray
-    first: IntArray
-    last: IntArray
-
-
-NOTHING_OVERWRITTEN = Overwritten(_NONE, _NONE, _NONE)
+    return low, np.where(after < len(delivered), high, low - 1)
 
 
 class OffsetBounds:
@@ -293,36 +241,24 @@ class OffsetBounds:
         Valid and damaged byte ranges of the segment.
     chosen : array of int64, or None
         Indexes of the ranges of valid batches that are read in file order. None means all ranges.
-    moved : tuple of two arrays of int64, or None
-        First and last offsets of the ranges of valid batches that are out of place in the file, or
-        None if there are none.
     lower : int
         Lowest offset of the segment.
     next_base : int or None
         Base offset of the next segment, if there is one.
-    overwritten : Overwritten, optional
-        Gaps that are explained by byte ranges at another place.
     """
 
     def __init__(
         self,
         parts: Parts,
         chosen: IntArray | None,
-        moved: tuple[IntArray, IntArray] | None,
         lower: int,
         next_base: int | None,
-        overwritten: Overwritten = NOTHING_OVERWRITTEN,
     ) -> None:
         self._at, self._first, self._last = parts.run_at, parts.runs.first, parts.runs.last
         if chosen is not None:
             self._at, self._first, self._last = self._at[chosen], self._first[chosen], self._last[chosen]
-        self._moved_first = self._moved_last = _NONE
-        if moved is not None:
-            order = np.argsort(moved[0], kind="stable")
-            self._moved_first, self._moved_last = moved[0][order], moved[1][order]
-        self._lower = lower
+        self.lower: int = lower
         self._upper = None if next_base is None else next_base - 1
-        self._overwritten = overwritten
 
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
         """Return the first and the last offsets that may be missing, and a mask that is True if the last offset is known.
@@ -331,26 +267,5 @@ class OffsetBounds:
         byte ranges of the segment. An unknown last offset is represented by MAX_OFFSET.
         """
         found = np.empty((3, len(at)), np.int64)
-        core.offsets_around(self._at, self._first, self._last, self._lower, self._upper, at, found)
-        first, last, known = found[0], found[1], found[2] != 0
-        if len(self._moved_first) and len(at):
-            first, last = self._without_moved(first, last, known)
-        if len(self._overwritten.at):
-            found = np.minimum(np.searchsorted(self._overwritten.at, at), len(self._overwritten.at) - 1)
-            elsewhere = self._overwritten.at[found] == at
-            first = np.where(elsewhere, self._overwritten.first[found], first)
-            last = np.where(elsewhere, self._overwritten.last[found], last)
-        return first, last, known
-
-    def _without_moved(
-        self, first: IntArray, last: IntArray, known: npt.NDArray[np.bool_]
-    ) -> tuple[IntArray, IntArray]:
-        """Exclude the offsets of batches that are out of place from both ends of each range of missing offsets."""
-        firsts, lasts = self._moved_first, self._moved_last
-        begins = np.concatenate(([True], firsts[1:] != lasts[:-1] + 1))
-        group = np.cumsum(begins) - 1
-        low, high = firsts[begins], lasts[np.append(begins[1:], True)]
-        at = np.minimum(np.searchsorted(firsts, first), len(firsts) - 1)
-        first = np.where(firsts[at] == first, high[group[at]] + 1, first)
-        at = np.maximum(np.searchsorted(lasts, last, "right") - 1, 0)
-        return first, np.where(known & (lasts[at] == last), low[group[at]] - 1, last)
+        core.offsets_around(self._at, self._first, self._last, self.lower, self._upper, at, found)
+        return found[0], found[1], found[2] != 0

@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..._backend import core
-from ...constants import BATCH_HEADER_SIZE, MAX_OFFSET
+from ...constants import BATCH_HEADER_SIZE, MAX_OFFSET, NO_END
 from ...errors import KafkaFormatError
 from ...paths import Location, check_local
 from ...records import Chunk
@@ -262,8 +262,14 @@ class Follower:
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size
-        for late in [e for e in plan.extents if e.position >= self._position and e.first_offset < self._end]:
-            span = offset_range(late.first_offset, min(late.last_offset, self._end - 1))
+        late = [(e.position, e.first_offset, e.last_offset) for e in plan.extents]
+        late += [
+            (d.position, d.first_offset or 0, NO_END if d.last_offset is None else d.last_offset) for d in plan.damaged
+        ]
+        for position, first, last in late:
+            if position < self._position or min(last, self._end - 1) < first:
+                continue
+            span = offset_range(first, min(last, self._end - 1))
             self._tell(
                 f"{self.name}: {span} cannot be delivered while following, because higher offsets were written first"
             )

@@ -35,7 +35,7 @@ def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDA
 
     Damage contains no marker in these two cases:
 
-    - No offset is missing. Every marker has an offset.
+    - No offset is missing, and the damage is not misplaced. Every marker has an offset.
     - The damage is exactly one batch that is larger than a marker, and this batch is not misplaced. A
       misplaced batch can have overwritten a marker.
 
@@ -48,7 +48,7 @@ def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDA
     hides = ~(large & spans.whole)
     if not hides.any():  # true for most segments with damage
         return hides
-    hides &= ~spans.empty
+    hides &= ~spans.empty | spans.misplaced
     large &= hides
     if (unknown := np.flatnonzero(large)).size:
         try:
@@ -110,11 +110,19 @@ class HidingPlaces:
         hides = np.flatnonzero(can_hide_markers(self._path, damaged))
         if not len(hides):
             return hides, hides
+        spans = DamageColumns.of(damaged)
         # `counts[i]`: number of items of `hides` before the valid range `i`. The last item counts all of them.
         counts = np.searchsorted(hides, np.array(self._events.damage_before, np.int64))
         counts_before = np.concatenate(([0], counts[:-1]))
-        places = np.flatnonzero(counts > counts_before)
-        first = DamageColumns.of(damaged).first[hides[counts_before[places]]]
+        hidden = counts > counts_before
+        # A batch out of place may have overwritten the batches before it, also before other accepted batches.
+        gap = np.zeros(len(counts), bool)
+        if spans.misplaced[hides].any():
+            gap[1:-1] = runs.first[1:] > runs.last[:-1] + 1
+        places = np.flatnonzero(hidden | gap)
+        first = np.append(0, runs.last + 1)[places]
+        at = hidden[places]
+        first[at] = spans.first[hides[counts_before[places[at]]]]
         return runs.first[places[places < len(runs)]], first
 
     def take(self, offset: int) -> tuple[IntArray, IntArray]:

@@ -31,7 +31,7 @@ from .partition_dir import SegmentFile
 from .parts import Run
 from .plan import SegmentPlan, with_cause
 from .planned_log import PlannedLog
-from .remainder import Remainder, StretchRemainder
+from .remainder import Remainder
 from .segment_tables import Scratch
 from .segment_walker import Walker
 from .segments_ahead import SegmentsAhead
@@ -204,11 +204,11 @@ class PartitionLog(PlannedLog):
             rest = yield from self._in_one_pass(segment, start, end, headers_only, ahead)
             if rest is None:
                 return
-        if isinstance(rest, StretchRemainder):
+        if rest is not None and segment.name in self._stretches:
             plan = self.plan(segment, scratch=scratch)
             yield from self._remaining_parts(plan, rest, start, start, end, on_damage, grouped=False, scratch=scratch)
-        elif rest is not None and rest.reached:
-            first = max(start, rest.reached)
+        elif rest is not None and rest.position:
+            first = max(start, rest.low)
             plan = self._plan_of_range(segment, first, end) or self.plan(segment, scratch=scratch)
             yield from self._remaining_parts(plan, rest, start, first, end, on_damage, grouped, scratch)
         else:
@@ -285,8 +285,8 @@ class PartitionLog(PlannedLog):
         Batches are read from the offset `first` on. Damage is reported from the offset `start` on,
         which can be lower.
         """
-        late = rest.late(plan, start, end)
-        self._damage_of(late, 0, len(late), on_damage)
+        contradicting = rest.contradicting(plan, start, end)
+        self._damage_of(contradicting, 0, len(contradicting), on_damage)
         events = Events(rest.of(plan), start, end)
         for part in self.segment_parts(events, first, end, on_damage, grouped, scratch):
             trimmed, lost = rest.trimmed(part)

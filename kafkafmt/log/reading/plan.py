@@ -27,22 +27,18 @@ from ...constants import (
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, TruncatedError
-from ...text import quantity
-from ...types import IntArray, distinct, last_offsets
+from ...text import offset_range, quantity
+from ...types import IntArray, distinct, last_offset, last_offsets
 from ..format.file_view import FileView
 from ..format.preallocated import occupied
 from ..format.unreadable import named, overlapping
 from .batch_head import Head, header_continues
-from .batches_of_ranges import batches_of
-from .conflicts import believable, in_order
-from .damaged_spans import NOT_DAMAGED, DamagedSpans, OffsetBounds, damaged_spans
+from .conflicts import believable, copies, in_order, lack_offsets
+from .damaged_spans import OffsetBounds, damaged_spans
 from .models import Damage, Finding
-from .out_of_place import Placed, place
-from .overwriting import overwritten_elsewhere
 from .partition_dir import SegmentFile
-from .parts import COPY_PROBLEM, OFFSET_PROBLEM, Bad, BadColumns, Extents, Parts, Run, RunColumns
+from .parts import COPY_PROBLEM, OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Extents, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
-from .rows import Joined
 from .segment_stats import Stats
 from .segment_tables import BUFFER_BYTES, FIRST_READ, Scratch
 from .segment_walker import See, Walker
@@ -153,17 +149,24 @@ def _plan(segment: SegmentFile, walker: Walker, lower: int, see: See | None) -> 
     if in_order(parts, lower, segment.next_base):
         return _resolve(segment, walker, stats, parts, lower, None)
     runs = walker.walk(cut_gaps=True).runs
+    # Ranges with the same offsets are cut at the same offsets, so one of them can be rejected, or be a copy.
     cuts = [runs.first, runs.last[runs.last < MAX_OFFSET] + 1]
     for border in (lower, MAX_OFFSET if segment.next_base is None else segment.next_base):
-        across = np.flatnonzero((runs.first < border) & (border <= runs.last))
-        cuts += _cuts(walker, runs.at(across), np.full(len(across), border))
-    first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
-    # The last batch of the range may have a wrong last offset delta, so it becomes a separate range.
-    crossing = np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last))
-    cuts += _cuts(walker, runs.at(crossing), following[crossing])
+        cuts += [
+            _around(walker, run, border) for run in runs.at((runs.first < border) & (border <= runs.last)).objects()
+        ]
     cut_at = distinct(np.concatenate(cuts))
     parts = walker.walk(cut_gaps=True, cut_at=cut_at)
     return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
+
+
+def _around(walker: Walker, run: Run, border: int) -> IntArray:
+    """Return the offsets at which the batch across `border` begins and ends, or `border` if no batch is across it."""
+    for start, buffer, table, _ in walker.tables(run.position, run.end):
+        for row in table[last_offsets(table) >= border][:1]:
+            first = int(walker.wrappers.first_offsets(start, buffer, row.reshape(1))[0])
+            return np.array([first, min(last_offset(row), MAX_OFFSET - 1) + 1])
+    return np.array([border])
 
 
 def with_cause(damage: Damage, spans: list[tuple[int, int]]) -> Damage:
@@ -190,36 +193,6 @@ def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentP
     return replace(plan, damaged=damaged, findings=[*plan.findings, *found], unreadable=tuple(spans))
 
 
-def _cuts(walker: Walker, runs: RunColumns, borders: IntArray) -> list[IntArray]:
-    """Return the offsets at which ranges of batches must be divided to separate one batch from the others.
-
-    Each range is divided before and after its first batch whose last offset is at least the item of
-    `borders` for the range.
-    """
-    cuts = []
-    found, divided = np.zeros(len(runs), bool), np.zeros(len(runs), bool)
-    for start, buffer, table, ranges in batches_of(walker, runs):
-        first, last = table["base_offset"], last_offsets(table)
-        at = _first_of_each(ranges, found[ranges] & ~divided[ranges])
-        divided[ranges[at]] = True
-        cuts.append(first[at])  # the batch after the border is the first one in this buffer
-        at = _first_of_each(ranges, ~found[ranges] & (last >= borders[ranges]))
-        found[ranges[at]] = True
-        begin = walker.wrappers.first_offsets(start, buffer, table[at])
-        cuts += [begin, first[at], last[at][last[at] < MAX_OFFSET] + 1]
-        at = at[at + 1 < len(table)]
-        at = at[ranges[at + 1] == ranges[at]] + 1
-        divided[ranges[at]] = True
-        cuts.append(first[at])
-    return cuts
-
-
-def _first_of_each(ranges: IntArray, chosen: npt.NDArray[np.bool_]) -> IntArray:
-    """Return the index of the first chosen item for each value in the sorted array `ranges`."""
-    at = np.flatnonzero(chosen)
-    return at[np.unique(ranges[at], return_index=True)[1]]
-
-
 def _resolve(
     segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chosen: IntArray | None
 ) -> SegmentPlan:
@@ -231,45 +204,46 @@ def _resolve(
     n_bads, findings = len(parts.bads), NO_FINDINGS
     if segment.last:
         n_bads, findings = _unfinished_tail(segment, walker, parts, lower)
+    runs = parts.runs if chosen is None else parts.runs.at(chosen)
+    omitted: Sequence[Run] = ()
     if chosen is None:
-        damaged = _damage_in_order(segment, walker, parts, n_bads, lower) if n_bads else NOT_DAMAGED
-        return SegmentPlan(segment, walker.size, Extents(parts.runs), damaged, findings, stats)
-    placed = place(segment, walker, parts, n_bads, chosen, lower)
-    bounds = OffsetBounds(parts, chosen, placed.moved, lower, segment.next_base, placed.overwritten)
-    bad_parts = _with_contradicting(parts, n_bads, placed)
-    damaged = damaged_spans(segment.name, bad_parts, len(bad_parts.bads), bounds, RunColumns.of(placed.extents))
+        damaged = damaged_spans(segment.name, parts, n_bads, OffsetBounds(parts, None, lower, segment.next_base))
+    else:
+        rejected = np.setdiff1d(np.arange(len(parts.runs)), chosen)
+        omitted = Extents(parts.runs.at(rejected))
+        bounds = OffsetBounds(parts, chosen, lower, segment.next_base)
+        copied = copies(walker.view, parts.runs, chosen, rejected)
+        # If offsets are missing, a copy may have overwritten their batches.
+        repeated = copied & (not lack_offsets(runs, lower, segment.next_base))
+        bad_parts = _with_contradicting(parts, n_bads, rejected[~repeated], copied[~repeated])
+        damaged = damaged_spans(segment.name, bad_parts, len(bad_parts.bads), bounds, runs)
+        findings += tuple(_repeated(segment.name, run) for run in parts.runs.at(rejected[repeated]).objects())
     return SegmentPlan(
         segment,
         walker.size,
-        placed.extents,
+        Extents(runs),
         damaged,
-        Joined([findings, placed.findings]),
+        findings,
         stats,
-        omitted=placed.omitted,
+        omitted=omitted,
     )
 
 
-def _damage_in_order(segment: SegmentFile, walker: Walker, parts: Parts, n_bads: int, lower: int) -> DamagedSpans:
-    """Return the damage of a segment whose batches are in offset order."""
-    bounds = OffsetBounds(parts, None, None, lower, segment.next_base)
-    damaged = damaged_spans(segment.name, parts, n_bads, bounds)
-    if not damaged.columns.empty.any():
-        return damaged
-    if not parts.runs.dense.all():
-        parts = walker.walk(cut_gaps=True)
-    overwritten = overwritten_elsewhere(parts, n_bads, lower, segment.next_base)
-    bounds = OffsetBounds(parts, None, None, lower, segment.next_base, overwritten)
-    return damaged_spans(segment.name, parts, n_bads, bounds)
+def _repeated(file: str, run: Run) -> Finding:
+    what = offset_range(run.first_offset, run.last_offset)
+    message = f"{what} at position {run.position}: an identical copy of another batch; it is delivered once"
+    return Finding(file, "duplicate_batch", message)
 
 
-def _with_contradicting(parts: Parts, n_bads: int, placed: Placed) -> Parts:
-    """Add the valid batches with contradictory offsets to the first `n_bads` damaged byte ranges, in file order."""
-    runs, bads = placed.contradicting, BadColumns()
+def _with_contradicting(parts: Parts, n_bads: int, rejected: IntArray, copied: npt.NDArray[np.bool_]) -> Parts:
+    """Add the rejected ranges of valid batches to the first `n_bads` damaged byte ranges, in file order."""
+    runs, bads = parts.runs.at(rejected), BadColumns()
+    runs.records[copied] = UNKNOWN_COUNT  # the number of records that the copies have overwritten
     bads.extend(parts.bads.at(np.arange(n_bads)))
-    problem = np.where(placed.copies, COPY_PROBLEM, OFFSET_PROBLEM)
+    problem = np.where(copied, COPY_PROBLEM, OFFSET_PROBLEM)
     columns = (runs.position, runs.end, problem, runs.first, runs.last, runs.records, runs.batches, runs.batches != 1)
     bads.add_spans(np.stack(columns, axis=1))
-    bad_at = np.concatenate((parts.bad_at[:n_bads], parts.run_at[placed.contradicting_in]))
+    bad_at = np.concatenate((parts.bad_at[:n_bads], parts.run_at[rejected]))
     order = np.argsort(bad_at, kind="stable")
     return Parts(parts.runs, bads.at(order), parts.run_at, bad_at[order])
 

@@ -24,7 +24,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..._backend import core
-from ...constants import BATCH_HEADER_SIZE, MAGIC_V2, MAX_RELATIVE_OFFSET, MIN_OFFSET, NO_END
+from ...constants import BATCH_HEADER_SIZE, MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END
 from ...text import quantity
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
 from ..format.file_view import FileView, aligned_buffer
@@ -48,7 +48,7 @@ from .part_builder import runs_of
 from .partition_dir import SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
-from .remainder import Remainder, SegmentRemainder, StretchRemainder
+from .remainder import Remainder
 from .segment_stats import total
 from .segment_walker import Walker
 
@@ -103,8 +103,8 @@ class SinglePass:
         Whether a byte range failed a check, or the offset index cannot be used.
     compacted : bool
         Whether the log was compacted, according to the parameter or to the batches that were read.
-    remainder : SegmentRemainder or StretchRemainder
-        The bytes that were not confirmed. It is a StretchRemainder if `stretch` was given.
+    remainder : Remainder
+        The batches that were not confirmed.
 
     Raises
     ------
@@ -126,7 +126,7 @@ class SinglePass:
         self.complete: bool = False
         self.divided: bool = False
         self.failed: bool = False
-        self.remainder: Remainder = SegmentRemainder() if stretch is None else _remainder_of(stretch, view, compacted)
+        self.remainder: Remainder = Remainder() if stretch is None else _remainder_of(stretch, view)
         self._view = view
         self._segment = segment
         self._stretch = stretch or whole_segment(segment, view.size)
@@ -291,17 +291,28 @@ class SinglePass:
         return first if first is not None and after < first else None
 
 
-def _remainder_of(stretch: Stretch, view: FileView, compacted: bool) -> StretchRemainder:
+def _remainder_of(stretch: Stretch, view: FileView) -> Remainder:
     """Return an object for an unread byte range. Other tasks read the bytes before and after it."""
     start, end = stretch.start, stretch.end
-    low, high, divided = MIN_OFFSET, NO_END, False
+    open_end = end.indexed or end.outermost
+    rest = Remainder(
+        0 if start.outermost else start.position,
+        NO_END if end.outermost else end.position,
+        file_end=NO_END if open_end else end.position,
+    )
     if start.indexed and not start.outermost:
         low = border_offset(view, start)
-        wrapper = Head(start.position, view.read(start.position, BATCH_HEADER_SIZE)).wrapper
-        divided = not wrapper and first_offset_at(view, start) == low
+        rest = replace(rest, low=low, sure_low=_is_sure(view, start, low))
     if end.indexed and not end.outermost:
         high = border_offset(view, end)
-    return StretchRemainder(stretch, start.position, low, high, low, divided, compacted)
+        rest = replace(rest, high=high, sure_high=_is_sure(view, end, high))
+    return rest
+
+
+def _is_sure(view: FileView, border: Border, offset: int) -> bool:
+    """Return whether the batch at `border` begins with `offset`. The header of a wrapper message does not show this."""
+    wrapper = Head(border.position, view.read(border.position, BATCH_HEADER_SIZE)).wrapper
+    return not wrapper and first_offset_at(view, border) == offset
 
 
 def add_run(runs: list[Run], run: Run) -> None:

@@ -282,7 +282,7 @@ def test_damage_is_reported_if_the_next_segment_exists(folder: Path) -> None:
     content = (folder / name_of(0)).read_bytes()
     (folder / name_of(0)).write_bytes(content + (folder / name_of(5)).read_bytes())
     report = verify_partition(PartitionLog(directory))
-    assert [d.code for d in report.damaged] + [f.code for f in report.findings] == ["duplicate_batch"]
+    assert [d.code for d in report.damaged] + [f.code for f in report.findings] == ["contradicting_offsets"]
 
 
 def test_follower_raises_if_a_segment_disappears_during_a_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
