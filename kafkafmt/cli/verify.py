@@ -99,6 +99,7 @@ ADVICE = {
     "snapshot_beyond_end": "the end of the log is lost; a broker continues without this snapshot",
     "max_timestamp_mismatch": "lookups by time, and brokers, do not find the later records of these batches; read all "
     "records and compare their timestamps",
+    "offset_gap": "the offsets may be lost, or compaction or a repair has removed them; other replicas may have them",
     "odd_record_offsets": "nothing is lost; a consumer that continues after one of these offsets may skip a record",
     "odd_codec_end": "nothing is lost; if Kafka's Java code does not read these batches to their end, salvage rebuilds them",
     "refused_by_kafka": "a broker and Java clients fail at these batches; salvage rebuilds them",

@@ -19,11 +19,13 @@ from ..format.file_view import read_text
 from ..format.files import list_directory
 from ..format.names import offsets_in
 from ..format.producers import Marker
+from ..reading.compaction import is_recorded
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Finding
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.plan import SegmentPlan
+from .audit_gaps import GapAudit
 from .audit_indexes import IndexAudit
 from .audit_states import StateAudit
 
@@ -53,6 +55,7 @@ class PartitionAudit:
         if self._states and log.directory.cleaned:
             self._states.incomplete()
         self._indexes: IndexAudit | None = None
+        self._gaps = GapAudit()
         self._expected: int | None = None
 
     def _read_epochs(self) -> list[tuple[int, int]]:
@@ -74,6 +77,7 @@ class PartitionAudit:
         """Read the index files of a segment, before its batches are added."""
         if self._states:
             self._states.open(segment)
+        self._gaps.begin(segment.name)
         self._indexes = None
         if segment.base_offset is not None and (
             segment.sibling_name(".index") in self._listed or segment.sibling_name(".timeindex") in self._listed
@@ -83,6 +87,7 @@ class PartitionAudit:
     def give_up(self) -> None:
         """Discard the batches of the current segment. Do not compare producers and transactions any more."""
         self._states = None
+        self._gaps.begin_again()
         if self._indexes:
             self._indexes.begin()
 
@@ -104,6 +109,7 @@ class PartitionAudit:
         markers : dict of int to Marker
             Maps the offset of each control batch to its transaction marker.
         """
+        self._gaps.add(position, table, found)
         if self._states and self._states.complete and len(table) > 1 and not found.dense:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
@@ -148,6 +154,8 @@ class PartitionAudit:
         end = self._log.next_offset
         states = self._states.findings(end, self._log.transactions.doubts) if self._states else []
         found = self._found + states + self._missing_indexes()
+        if len(self._gaps) and not is_recorded(self._log.directory):
+            found += self._gaps.findings()
         offset = self._log.directory.checkpoints.get(LOG_STARTS, 0)
         if end < offset <= MAX_OFFSET:
             meaning = "when a broker starts, it deletes all segments of the log"
