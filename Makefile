@@ -10,7 +10,7 @@ SECONDS ?= 60
 FETCHED_JAVA = $(if $(shell test -x .venv/jdk/bin/java && echo yes),JAVA_HOME="$(CURDIR)/.venv/jdk")
 RUN = $(FETCHED_JAVA) .venv/bin/python
 
-.PHONY: help setup demo test test-full test-pure fuzz lint stubs docs bench wheel dist clean
+.PHONY: help setup demo test test-slow test-full test-pure fuzz lint stubs docs bench wheel dist clean
 
 help:            ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 18
@@ -22,14 +22,17 @@ setup:           ## create or update .venv: development packages, the native cor
 demo: setup      ## export log directories that real brokers wrote to Parquet, on Spark
 	$(RUN) examples/demo.py $(ARGS)
 
-test: setup      ## run the tests, on the native core and on the pure-Python core
-	$(RUN) -m pytest $(TESTS) $(ARGS)
+test: setup      ## run the tests, less than 5 minutes on two cores
+	$(RUN) -m pytest $(TESTS) -m "not slow" -n 2 --dist worksteal $(ARGS)
 
-test-full: setup ## run all tests, the long ones included
-	$(RUN) -m pytest tests -m "" $(ARGS)
+test-slow: setup ## run the tests that `make test` leaves out: Java, Spark, brokers, builds, whole logs on the pure core
+	$(RUN) -m pytest $(TESTS) -m "slow and not full" $(ARGS)
+
+test-full: setup ## run all tests, the very long ones included
+	$(RUN) -m pytest $(TESTS) -m "" $(ARGS)
 
 test-pure: setup ## run the tests with the pure core only, as on a machine without a compiler
-	CI= KAFKAFMT_BACKEND=pure $(RUN) -m pytest tests $(ARGS)
+	CI= KAFKAFMT_BACKEND=pure $(RUN) -m pytest $(TESTS) $(ARGS)
 
 fuzz: setup      ## run every fuzz target for SECONDS (60) on a core with ASAN and UBSAN
 	cd tests && ../.venv/bin/python -m fuzz.sanitized --seconds $(SECONDS) $(ARGS)

@@ -1,4 +1,4 @@
-"""Provide fixtures that run a test on both cores."""
+"""Provide fixtures that run a test on both cores, and mark the slow tests."""
 
 from __future__ import annotations
 
@@ -6,16 +6,44 @@ import importlib
 import os
 import signal
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 pytest_plugins = ["ci_skips"]
+collect_ignore = ["golden"]  # thousands of files, none of them a test
+TESTS = Path(__file__).parent
+SLOW_FOLDERS = {"broker", "cloud", "spark"}
+WHOLE_LOGS = {"cli", "log"}
+"""Folders that test whole logs. The pure core, which tests/core compares with the native core, is slow there."""
 
 # A shell starts a background process with SIGINT ignored, and its child processes inherit this. The
 # tests that send SIGINT to a command would then wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_slow(item):
+            item.add_marker("slow")
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Return whether a test starts Java or many processes, or takes long for another reason."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    parameters = (
+        item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    )
+    return (
+        folder in SLOW_FOLDERS
+        or "spark" in getattr(item, "fixturenames", ())
+        or any(item.get_closest_marker(name) for name in ("broker", "full"))
+        or (folder in WHOLE_LOGS and any(value == "pure" for value in parameters if isinstance(value, str)))
+    )
+
 
 CORES = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}
 

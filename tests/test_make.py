@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import inside, kafkafmt, records, report
+from command import inside, kafkafmt, process, records, report
 
 import kafkafmt as k
 from kafkafmt.making.table_files import RowsError
@@ -317,7 +317,7 @@ def test_command_reads_the_output_of_cat(tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text(kafkafmt("cat", tmp_path / "one", "--format", "json").stdout)
     with lines.open() as stdin:
-        done = kafkafmt("make", "--from", "-", "-P", "3", "--output", tmp_path / "two", stdin=stdin)
+        done = process("make", "--from", "-", "-P", "3", "--output", tmp_path / "two", stdin=stdin)
     assert done.returncode == 0, done.stderr
     assert "ignored columns: offset, timestampType" in done.stderr
     assert rows_of(tmp_path / "one", "t") == rows_of(tmp_path / "two", "t")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import kafkafmt
+from command import kafkafmt, process
 from wire_golden import VERSIONS, fields_of, frames
 
 from kafkafmt import protocol
@@ -149,7 +149,7 @@ def test_responses_without_requests_need_api_and_version(tmp_path: Path) -> None
     assert "--api and --api-version" in json.loads(done.stdout.splitlines()[0])["error"]
     for name in ("Fetch", "fetch", "1"):
         with open(tmp_path / "response", "rb") as stream:
-            done = kafkafmt(
+            done = process(
                 "decode", "--responses", "-", "--api", name, "--api-version", 7, "--format", "json", stdin=stream
             )
         assert [json.loads(line)["body"] for line in done.stdout.splitlines()] == [

@@ -28,6 +28,8 @@ from code_blocks import (
 )
 from example_data import make_example_data
 
+pytestmark = pytest.mark.slow  # most pages start Spark
+
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import kafkafmt
+from command import process as kafkafmt
 from golden_cases import case
 from pyspark.errors import PySparkException
 

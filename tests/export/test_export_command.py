@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import kafkafmt
+from command import process as kafkafmt
 from exporting import expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
 

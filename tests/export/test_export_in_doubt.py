@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from building import batch, control_batch, record
-from command import inside, kafkafmt
+from command import inside
+from command import process as kafkafmt
 from exporting import RunExport, read_with_pyarrow
 
 from kafkafmt.log.reading.transactions import TransactionInDoubtError

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from command import kafkafmt as command
+from command import process as command
 from exporting import assert_no_leftovers, read_with_pyarrow, rows_of
 
 import kafkafmt

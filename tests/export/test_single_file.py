@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from command import kafkafmt as command
+from command import process as command
 from exporting import expected_rows, rows_of
 from golden_cases import CASES, Case, case, same_rows
 

@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
     shutil.copy(Path(__file__).parents[1] / "ci_skips.py", tmp_path)
     (tmp_path / "test_suite.py").write_text(SUITE)
 
-    def run(allowed: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(allowed: str, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "allowed_skips.txt").write_text(allowed)
         env = {k: v for k, v in os.environ.items() if k != "CI" and not k.startswith("PYTEST")} | env
         command = [
@@ -47,21 +47,27 @@ def run(tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
             "--rootdir",
             str(tmp_path),
         ]
-        return subprocess.run([*command, str(tmp_path)], cwd=tmp_path, env=env, capture_output=True, text=True)
+        return subprocess.run(
+            [*command, *options, str(tmp_path)], cwd=tmp_path, env=env, capture_output=True, text=True
+        )
 
     return run
 
 
-def test_skip_fails_in_ci(run: Callable[..., CompletedProcess[str]]) -> None:
-    done = run("# none\n", CI="true")
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_skip_fails_in_ci(run: Callable[..., CompletedProcess[str]], workers: tuple[str, ...]) -> None:
+    done = run("# none\n", *workers, CI="true")
     assert done.returncode == 1
     assert "test_suite.py::test_skipped[native]: no such thing here" in done.stdout
     assert "test_expected_failure:" not in done.stdout
 
 
-def test_skip_of_a_file_fails_in_ci(run: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_skip_of_a_file_fails_in_ci(
+    run: Callable[..., CompletedProcess[str]], workers: tuple[str, ...], tmp_path: Path
+) -> None:
     (tmp_path / "test_other.py").write_text(WHOLE_FILE)
-    done = run("test_suite.py::* | allowed", CI="true")
+    done = run("test_suite.py::* | allowed", *workers, CI="true")
     assert done.returncode == 1
     assert "test_other.py: not this file" in done.stdout
 

@@ -6,7 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -85,19 +85,21 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=relative)
-def test_python_prose_uses_the_words_of_the_style_guide(path: Path) -> None:
-    assert discouraged(prose_of_python(path.read_text(encoding="utf-8"))) == []
+def faults(paths: list[Path], prose_of: Callable[[str], Iterator[tuple[int, str]]]) -> list[str]:
+    texts = {relative(path): path.read_text(encoding="utf-8") for path in paths}
+    return [f"{name}:{fault}" for name, text in texts.items() for fault in discouraged(prose_of(text))]
 
 
-@pytest.mark.parametrize("path", CYTHON, ids=relative)
-def test_cython_prose_uses_the_words_of_the_style_guide(path: Path) -> None:
-    assert discouraged(prose_of_cython(path.read_text(encoding="utf-8"))) == []
+def test_python_prose_uses_the_words_of_the_style_guide() -> None:
+    assert faults(PYTHON, prose_of_python) == []
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
-def test_documents_use_the_words_of_the_style_guide(path: Path) -> None:
-    assert discouraged(enumerate(path.read_text(encoding="utf-8").splitlines(), 1)) == []
+def test_cython_prose_uses_the_words_of_the_style_guide() -> None:
+    assert faults(CYTHON, prose_of_cython) == []
+
+
+def test_documents_use_the_words_of_the_style_guide() -> None:
+    assert faults(DOCUMENTS, lambda text: enumerate(text.splitlines(), 1)) == []
 
 
 def test_messages_name_offset_ranges_with_the_shared_function() -> None:

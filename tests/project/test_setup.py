@@ -36,6 +36,7 @@ def build(tmp_path: Path) -> Callable[..., Built]:
     return build
 
 
+@pytest.mark.slow
 def test_build_without_a_compiler_falls_back_with_a_warning(build: Callable[..., Built]) -> None:
     code, stderr, built = build()
     assert (code, len(built)) == (0, 1)
@@ -48,6 +49,7 @@ def test_build_without_a_compiler_falls_back_with_a_warning(build: Callable[...,
     assert "apt-get install gcc python3-dev" in stderr
 
 
+@pytest.mark.slow
 def test_reason_is_recorded_in_the_build_and_not_in_the_source(build: Callable[..., Built], tmp_path: Path) -> None:
     build(CC="no-such-compiler")
     assert not (tmp_path / "kafkafmt" / "native_core.txt").exists()
@@ -68,6 +70,7 @@ def test_reason_is_recorded_in_the_build_and_not_in_the_source(build: Callable[.
         assert not list((tmp_path / "lib" / "kafkafmt").glob("*.so"))
 
 
+@pytest.mark.slow
 def test_native_core_has_no_search_path_for_libraries(build: Callable[..., Built], tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("ELF files exist only on Linux")
@@ -78,6 +81,7 @@ def test_native_core_has_no_search_path_for_libraries(build: Callable[..., Built
     assert elf.dynamic[FLAGS] & BIND_NOW
 
 
+@pytest.mark.slow
 def test_missing_native_core_is_an_error_if_it_is_required(build: Callable[..., Built]) -> None:
     code, stderr, built = build(CC="no-such-compiler", KAFKAFMT_REQUIRE_NATIVE="1")
     assert code != 0

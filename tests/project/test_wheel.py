@@ -22,6 +22,8 @@ import pytest
 from elf import BIND_NOW, EXECUTABLE, FLAGS, FLAGS_1, GNU_RELRO, GNU_STACK, NOW, RPATH, RUNPATH, Elf
 from golden_cases import BY_NAME
 
+pytestmark = pytest.mark.slow  # compiles the native core twice
+
 ROOT = Path(__file__).resolve().parents[2]
 CASE = BY_NAME["kafka-4.3.1/log-append-time"]  # this log contains every codec
 

@@ -158,6 +158,7 @@ def test_merge_that_would_change_an_older_version_is_not_written(
     assert (schemas / "07_greet.txt").read_text() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are installed")
 def test_schemas_are_those_of_the_newest_kafka_clients(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -24,7 +24,10 @@ from kafkafmt.messages import layout_of
 from kafkafmt.protocol import apis
 from kafkafmt.protocol.message_classes import header_class, message_class
 
-pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are installed"),
+]
 
 KAFKAS = ("4.4.0", "4.3.1", "3.9.2")
 NEWEST, OLDEST = KAFKAS[0], KAFKAS[-1]

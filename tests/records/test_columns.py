@@ -151,7 +151,7 @@ def test_scalar_timestamp_is_that_of_all_records(scalar: Any) -> None:
     assert found.tolist() == [5, 5, 5]
 
 
-@pytest.mark.parametrize("column", [[1, None], pa.array([1, None]), pa.nulls(2), np.array([1, None], object)], ids=repr)
+@pytest.mark.parametrize("column", [[1, None], pa.array([1, None]), pa.nulls(2), np.array([1, None], object)], ids=type)
 def test_null_offsets_are_rejected(column: Any) -> None:
     with pytest.raises(ValueError, match=r"offset, row [01]: an offset cannot be null"):
         columns_of(offset=column)
@@ -169,7 +169,7 @@ def test_null_offsets_are_rejected(column: Any) -> None:
         pa.array([1.0]),
         pa.array([b"1"]),
     ],
-    ids=repr,
+    ids=type,
 )
 def test_offsets_that_are_not_integers_are_rejected(column: Any) -> None:
     with pytest.raises(TypeError, match="offset"):

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from code_blocks import blocks_of
-from command import kafkafmt
+from command import process as kafkafmt
 from example_data import make_example_data
 from golden_cases import case
 from source_rows import plan

@@ -39,6 +39,7 @@ def pyright() -> list[str]:
     return ["pyright", "--pythonpath", sys.executable]
 
 
+@pytest.mark.slow
 def test_mypy_accepts_user_code() -> None:
     done = run(
         "mypy", "--strict", "--config-file", os.devnull, "--cache-dir", ROOT / ".mypy_cache", "sample.py", cwd=HERE
@@ -46,11 +47,13 @@ def test_mypy_accepts_user_code() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_pyright_accepts_user_code(pyright: list[str]) -> None:
     done = run(*pyright, "--project", HERE, HERE / "sample.py", cwd=HERE)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_pyright_knows_the_type_of_every_public_symbol(pyright: list[str], tmp_path: Path) -> None:
     done = run(*pyright, "--verifytypes", "kafkafmt", "--ignoreexternal", cwd=tmp_path)
     counts = re.findall(r"With (?:ambiguous|unknown) type: (\d+)", done.stdout)
