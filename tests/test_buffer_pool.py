@@ -48,6 +48,7 @@ REFERENCES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", REFERENCES)
+@pytest.mark.slow
 def test_memory_is_reused_only_after_the_last_reference(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffer_pool, "IDLE_SECONDS", 3600)  # gc.collect() can take seconds in a large process
     pool = BufferPool()

@@ -156,6 +156,7 @@ OPTIONS: dict[str, Callable[[Path, Any], Any]] = {
 
 @pytest.mark.parametrize("value", LONG, ids=IDS)
 @pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.slow
 def test_message_about_a_long_argument_is_short(name: str, value: Any, data: Path, tmp_path: Path) -> None:
     message = message_of(lambda: OPTIONS[name](data, value))
     assert is_short(message), f"{len(message)}: {message[:MOST]}"

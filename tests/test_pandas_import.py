@@ -23,6 +23,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.slow
 def test_pandas_is_not_imported(name: str, tmp_path: Path) -> None:
     program = f"""
 import sys

@@ -64,6 +64,7 @@ def condition(frame: pl.DataFrame, draw: random.Random) -> pl.Expr:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("golden", [*CASES, *LEGACY], ids=str)
+@pytest.mark.slow
 def test_any_predicate_gives_what_polars_filters(golden: Case) -> None:
     draw, lazy = random.Random(str(golden)), scan(golden)
     everything = lazy.collect()

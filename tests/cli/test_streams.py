@@ -26,7 +26,9 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(["bash", "-c", line], capture_output=True, env=os.environ | environment, check=False)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(e, marks=pytest.mark.slow) for e in ("utf-8", "latin-1"))]
+)
 @pytest.mark.parametrize("command", ["ls", "cat", "verify"])
 def test_json_is_valid_whatever_the_names_and_the_locale(tmp_path: Path, command: str, encoding: str) -> None:
     make(tmp_path, os.fsdecode(b"t\xff-0"))
@@ -100,7 +102,7 @@ def test_ls_selects_partitions_of_all_states(tmp_path: Path) -> None:
     assert states("-p", "0") == ["live", "stray"]
 
 
-@pytest.mark.parametrize("output_format", ["text", "json"])
+@pytest.mark.parametrize("output_format", ["json", pytest.param("text", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

@@ -270,6 +270,7 @@ def test_counts_of_the_report_add_up_for_ranges_and_damage(run_export: RunExport
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
+@pytest.mark.slow
 def test_export_requires_one_executor_that_sees_the_log(tmp_path: Path, folder: Path, workers: int) -> None:
     """If only one of two workers cannot see the log, the other repeats its tasks.
 

@@ -14,6 +14,8 @@ from command import process as kafkafmt
 from exporting import expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
 
+pytestmark = pytest.mark.slow
+
 TORN = case("torn").roots[0]
 
 

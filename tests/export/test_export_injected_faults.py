@@ -11,6 +11,8 @@ import pytest
 from scenarios import CLUSTER, GOLDEN, assert_complete, attempts, leftovers, run, run_killed, start
 from standalone import SPECULATION, standalone_cluster
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("master", "fault", "conf"),

@@ -262,6 +262,7 @@ def test_run_fails_if_another_export_replaces_the_output(log: Path, tmp_path: Pa
     assert offsets_of(out) == {("t", 0): list(range(120)), ("t", 1): list(range(30))}
 
 
+@pytest.mark.slow
 def test_command_resumes(log: Path, tmp_path: Path) -> None:
     options = ("export", log, "--output", tmp_path / "out", "--engine", "local", "--resume")
     assert command(*options).returncode == 0

@@ -84,6 +84,7 @@ def killed_at(step: int, out: Path, two_renames: bool) -> bool:
 
 @pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
 @pytest.mark.parametrize("before", [None, "old"])
+@pytest.mark.slow
 def test_export_killed_at_any_step_leaves_the_old_or_the_new_output(
     tmp_path: Path, before: str | None, two_renames: bool
 ) -> None:

@@ -15,10 +15,13 @@ from .target import targets
 SEED = "tests"
 
 
+@pytest.mark.parametrize(
+    "step", [pytest.param(1, marks=pytest.mark.slow, id="every"), pytest.param(5, id="every fifth")]
+)
 @pytest.mark.parametrize("name", sorted(targets()))
-def test_target_passes_for_its_first_inputs(native: ModuleType, pure: ModuleType, name: str) -> None:
+def test_target_passes_for_its_first_inputs(native: ModuleType, pure: ModuleType, name: str, step: int) -> None:
     target, failures = targets()[name], []
-    for number in range(target.quick):
+    for number in range(0, target.quick, step):
         failure = run_case(target, target.case(SEED, number), cores.available()).failure
         if failure is not None and not failure.known:
             failures.append(f"seed {SEED}, input {number}: {failure.text}")

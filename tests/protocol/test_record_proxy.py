@@ -16,6 +16,8 @@ import pytest
 
 from kafkafmt import protocol
 
+pytestmark = pytest.mark.slow
+
 PROXY = Path(__file__).resolve().parents[2] / "examples" / "record_proxy.py"
 
 

@@ -19,6 +19,7 @@ STEPS = 60
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("on_error", ["skip", "fail"])
+@pytest.mark.slow
 def test_clients_read_what_a_changing_directory_contains(
     started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, on_error: str
 ) -> None:

@@ -73,6 +73,7 @@ def expected(answers: FetchAnswers, version: int) -> Any:
 
 
 @pytest.mark.parametrize("version", range(NEWEST_VERSION + 1))
+@pytest.mark.slow
 def test_response_equals_response_of_the_protocol_module(version: int) -> None:
     chance = Random(version)
     for count in (0, 0, 1, 1, 1, 2, 3, 150):

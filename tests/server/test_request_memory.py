@@ -23,6 +23,8 @@ from kafkafmt.protocol import ErrorCode
 from kafkafmt.server import memory
 from kafkafmt.server.memory import MOST_OBJECTS, Budget, HeldMemory, count_elements
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., kafkafmt.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
 TOPIC = "codec-none"

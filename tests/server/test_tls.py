@@ -146,6 +146,7 @@ def openssl(*args: str) -> None:
     subprocess.run(["openssl", *args], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_loaded_are_explained(files: tuple[Path, Path], tmp_path: Path) -> None:
     """The command has no terminal here, so OpenSSL cannot ask for a passphrase."""
     cert, key = files

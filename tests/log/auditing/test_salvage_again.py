@@ -53,6 +53,7 @@ def changed(chance: random.Random, files: dict[str, bytes]) -> None:
 @pytest.mark.parametrize("version", ["kafka-3.9.2", "kafka-4.3.1"])
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize(("seed", "abort_open"), [(0, False), (1, False), (2, False), (3, True), (4, True)])
+@pytest.mark.slow
 def test_salvage_of_a_salvaged_log_changes_nothing(
     version: str, log: str, seed: int, abort_open: bool, tmp_path: Path
 ) -> None:

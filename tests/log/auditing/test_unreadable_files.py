@@ -67,6 +67,7 @@ def segments(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EPERM, errno.ESTALE, errno.ENOTCONN])
 @pytest.mark.parametrize("suffix", CODES)
+@pytest.mark.slow
 def test_unreadable_file_is_a_finding_and_costs_no_record(
     damaged_disk: Callable[[str, int], Path], tmp_path: Path, suffix: str, code: int
 ) -> None:

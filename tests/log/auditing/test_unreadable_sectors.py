@@ -70,6 +70,7 @@ def chosen_sectors(folder: Path, seed: str) -> Iterator[tuple[Path, list[int]]]:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("source", LOGS, ids=lambda p: str(p.relative_to(GOLDEN)))
+@pytest.mark.slow
 def test_log_is_read_as_if_unreadable_sectors_contained_filler(
     disk: BadSectors, tmp_path: Path, source: Path, seed: int
 ) -> None:

@@ -52,6 +52,7 @@ def check_ranges(directory: PartitionDir, chance: Random) -> int:
 
 
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
+@pytest.mark.slow
 def test_ranges_of_golden_logs_have_the_outcomes_of_the_whole_log(case: Case) -> None:
     for directory in discover(case.roots).partitions:
         if directory.error is None:
@@ -65,6 +66,7 @@ def test_ranges_of_intact_logs_are_decided_without_the_whole_log(tmp_path: Path,
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.slow
 def test_ranges_of_damaged_logs_have_the_outcomes_of_the_whole_log(tmp_path: Path, seed: int) -> None:
     chance = Random(1000 + seed)
     path = write_transactions(tmp_path, chance)

@@ -144,6 +144,7 @@ def test_lookup_costs_the_same_in_a_log_of_any_size(find: Any, tmp_path: Path) -
 
 @pytest.mark.parametrize("preallocated", [False, True])
 @pytest.mark.parametrize("damage", ["none", "checksum", "base offset", "missing batch", "repeated batch", "index"])
+@pytest.mark.slow
 def test_batch_start_is_that_of_the_batch_that_is_read(long_log: Path, damage: str, preallocated: bool) -> None:
     path, index = long_log / f"{0:020}.log", long_log / f"{0:020}.index"
     data, size = bytearray(path.read_bytes()), path.stat().st_size // N

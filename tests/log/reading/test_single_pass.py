@@ -514,6 +514,7 @@ def test_tasks_deliver_no_offset_twice_if_bytes_were_copied_to_a_wrong_position(
 
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.slow
 def test_tasks_deliver_or_report_all_planned_batches_if_bytes_were_copied_to_a_wrong_position(
     tmp_path: Path, range_bytes: int, seed: int, wrapped: bool
 ) -> None:
