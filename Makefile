@@ -59,6 +59,6 @@ dist: setup      ## build the sdist and the wheel without native code, in dist/
 	$(RUN) scripts/build_wheel.py --portable dist
 
 clean:           ## remove build results; .venv and the data in .bench remain
-	rm -rf build dist site *.egg-info kafkafmt/_core.c kafkafmt/_core.*.so wheelhouse/*.whl
+	rm -rf tests/golden/*/*/ build dist site *.egg-info kafkafmt/_core.c kafkafmt/_core.*.so wheelhouse/*.whl
 	rm -rf .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """Test what kafkafmt is for, on a real Spark: read, write, `mapInArrow`, and the export to Parquet.
 
-`make test` runs these tests. The other tests that start Java are slow, and `make test-full` runs them.
+`make test` runs these tests. The other tests that start Java are slow, and `make test-slow` runs them.
 """
 
 from __future__ import annotations
