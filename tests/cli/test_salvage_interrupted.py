@@ -97,6 +97,7 @@ class HeldSalvage:
 
 @pytest.mark.parametrize("moment", LATE)
 @pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.slow
 def test_interrupt_leaves_no_output_and_prints_one_line(
     moment: str, exists: bool, source: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ def test_interrupt_leaves_no_output_and_prints_one_line(
 
 
 @pytest.mark.parametrize("moment", LATE)
+@pytest.mark.slow
 def test_killed_salvage_leaves_no_directory_that_looks_complete(moment: str, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = HeldSalvage(source, out, moment).process
@@ -135,6 +137,7 @@ def test_killed_salvage_leaves_no_directory_that_looks_complete(moment: str, sou
         assert "delete the directory and run the command again" in again.stderr
 
 
+@pytest.mark.slow
 def test_second_salvage_into_the_same_directory_is_refused(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     salvage = HeldSalvage(source, out, "while partitions are copied")
@@ -177,6 +180,7 @@ local_files.write_new = full
 """
 
 
+@pytest.mark.slow
 def test_read_error_in_a_partition_does_not_affect_others(source: Path, tmp_path: Path) -> None:
     done = run_with(source, tmp_path / "out", FAILING_PARTITION, "--format", "json")
     assert done.returncode == 3
@@ -187,6 +191,7 @@ def test_read_error_in_a_partition_does_not_affect_others(source: Path, tmp_path
     assert (tmp_path / "out" / "meta.properties").exists()
 
 
+@pytest.mark.slow
 def test_segment_that_links_to_itself_does_not_affect_others(source: Path, tmp_path: Path) -> None:
     broken = source / "t-3" / f"{0:020}.log"
     broken.unlink()
@@ -196,6 +201,7 @@ def test_segment_that_links_to_itself_does_not_affect_others(source: Path, tmp_p
     assert str(broken) in [u["path"] for u in json.loads(done.stdout)["unreadable"]]
 
 
+@pytest.mark.slow
 def test_full_disk_ends_the_command_and_leaves_no_output(source: Path, tmp_path: Path) -> None:
     done = run_with(source, tmp_path / "out", FULL_DISK)
     assert done.returncode == 3

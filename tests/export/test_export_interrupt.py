@@ -42,12 +42,14 @@ def session(pid: int) -> list[str]:
 
 @pytest.mark.parametrize("moment", [java_runs, spark_works])
 @pytest.mark.parametrize("delay", [0.0, 1.0])
+@pytest.mark.slow
 def test_interrupted_export_prints_one_line(
     tmp_path: Path, moment: Callable[[subprocess.Popen[str], Path], bool], delay: float
 ) -> None:
     interrupt(tmp_path, case("segments").roots[0], moment, delay, [])
 
 
+@pytest.mark.slow
 def test_interrupted_local_export_prints_one_line(tmp_path: Path, large_log: Path) -> None:
     interrupt(tmp_path, large_log, spark_works, 0.2, ["--engine", "local", "--compression-level", "19"])
 

@@ -42,6 +42,7 @@ def check_unchanged_batches(source: Path, copy: Path, lost: set[int]) -> None:
 
 
 @pytest.mark.parametrize("golden", VALID, ids=str)
+@pytest.mark.slow
 def test_golden_log_loses_exactly_the_matching_records(golden: Case, tmp_path: Path) -> None:
     pattern, out = re.compile(rb"[02468]\b|a"), tmp_path / "out"
     report = k.rewrite(golden.roots, out, drop_key_regex=pattern)

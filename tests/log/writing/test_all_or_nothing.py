@@ -92,6 +92,7 @@ KILLED = """
 """
 
 
+@pytest.mark.slow
 def test_append_killed_at_any_write_is_done_fully_or_not_at_all(tmp_path: Path) -> None:
     outcomes: list[tuple[int, int, bool]] = []
     for writes_before_kill in range(0, 200, 3):

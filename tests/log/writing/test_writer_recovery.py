@@ -174,6 +174,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_flushed_records_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
     """A process that appends, rolls, truncates and deletes is killed several times. No flushed record is lost."""
     folder, lines = tmp_path / "log", random.Random(11)
