@@ -42,11 +42,7 @@ from .log import (
     DamagedLogError,
     DuplicatePartitionError,
     Finding,
-    LogDirectory,
-    LogSettings,
-    LogWriter,
     NoLogError,
-    StrayPartitionWarning,
     WrongProcessError,
 )
 from .log.reading.choice import PartitionNotFoundError
@@ -81,6 +77,7 @@ if TYPE_CHECKING:
     from .kraft.cluster_metadata import ClusterMetadata, MetadataRangeError, metadata
     from .kraft.commands import metadata_commands
     from .kraft.diff import MetadataDiff, MetadataDifference, metadata_diff
+    from .log import LogDirectory, LogSettings, LogWriter, StrayPartitionWarning
     from .log.auditing.describe import PartitionSummary, Summary, describe
     from .log.auditing.diff import diff
     from .log.auditing.diff_report import Difference, DiffReport, PartitionDiff
@@ -106,6 +103,9 @@ _HOMES = {
     "DumpedFile": "log.auditing.dump",
     "ExportReport": "exporting",
     "Installation": "installation",
+    "LogDirectory": "log",
+    "LogSettings": "log",
+    "LogWriter": "log",
     "MadePartition": "making.make_log",
     "MakeReport": "making.make_log",
     "MetadataDiff": "kraft.diff",
@@ -131,6 +131,7 @@ _HOMES = {
     "ServerLimits": "server",
     "SourceRange": "log.auditing.merge_copy",
     "StatsReport": "log.auditing.stats_report",
+    "StrayPartitionWarning": "log",
     "Summary": "log.auditing.describe",
     "TopicStats": "log.auditing.stats_report",
     "UnreadablePartition": "log.auditing.reports",

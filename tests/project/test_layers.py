@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FRONT = "kafkafmt/__init__.py"
 WITHOUT_ARROW = (FRONT, "kafkafmt/view/")
 LAYERS = {
-    "errors": 0, "constants": 0, "text": 0, "times": 0.2, "arguments": 0.3, "paths": 0.2, "sharing": 0, "extras": 0, "java": 0, "parallel": 0, "threads": 0, "_interrupt": 0,
+    "errors": 0, "constants": 0, "text": 0, "times": 0.2, "arguments": 0.3, "paths": 0.2, "sharing": 0, "extras": 0, "java": 0, "on_demand": 0, "parallel": 0, "threads": 0, "_interrupt": 0,
     "types": 0.5, "notebook": 0.5,
     "buffer_pool": 0.6,
     "_core": 1, "_corelib": 1, "_pure": 1,
