@@ -32,7 +32,7 @@ import obstore
 
 import kafkafmt
 from kafkafmt import LogDirectory, build_batch
-from kafkafmt.log.format.remote import REQUEST_BYTES, THREADS
+from kafkafmt.log.storage.remote import REQUEST_BYTES, THREADS
 
 SEGMENT_BYTES = 128 << 20
 RECORDS = 50

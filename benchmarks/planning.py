@@ -31,7 +31,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kafkafmt.log import discover
-from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.storage.file_view import FileView
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source.data_source import KafkaLogSource
 from kafkafmt.spark.source.stream import KafkaLogStreamReader

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 import kafkafmt
-from kafkafmt import arrow, records
+from kafkafmt import records
+from kafkafmt.arrow import builder as arrow
 from kafkafmt.types import BATCH_DTYPE, RecordColumns
 
 FIELDS = ("offset", "timestamp", "key", "value")

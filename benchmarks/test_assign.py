@@ -19,7 +19,7 @@ import pytest
 
 import kafkafmt
 from kafkafmt import assign_offsets, validate_and_assign_offsets
-from kafkafmt.codecs import Arena, Decompressor
+from kafkafmt.codecs.decompressor import Arena, Decompressor
 from kafkafmt.records.signatures import ValidatorOptions
 from kafkafmt.types import BATCH_DTYPE
 

@@ -30,7 +30,7 @@ from damaged_logs import FILES, corrupted, valid
 
 import kafkafmt
 from kafkafmt.log import LogDirectory, PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.verifying.verify_api import verify_partition
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 

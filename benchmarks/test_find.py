@@ -26,7 +26,7 @@ import kafkafmt
 from kafkafmt.cli.main import group
 from kafkafmt.cli.output import BYTES
 from kafkafmt.cli.record_lines import json_row, text_line
-from kafkafmt.text import encode_json
+from kafkafmt.support.text import encode_json
 
 RECORDS = 3_000_000
 FEW = 200_000

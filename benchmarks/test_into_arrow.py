@@ -22,10 +22,11 @@ import readers
 import report
 
 import kafkafmt
-from kafkafmt import arrow, records
+from kafkafmt import records
+from kafkafmt.arrow import builder as arrow
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.format.file_view import FileView, aligned_buffer
-from kafkafmt.log.format.producers import marker_reader
+from kafkafmt.log.formats.producers import marker_reader
+from kafkafmt.log.storage.file_view import FileView, aligned_buffer
 from kafkafmt.log.writing.index_builder import State, read_through
 from kafkafmt.view import Partition
 

@@ -17,7 +17,7 @@ import pytest
 import readers
 import run
 
-from kafkafmt.log.format.file_view import FileView, aligned_buffer
+from kafkafmt.log.storage.file_view import FileView, aligned_buffer
 
 pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "Java is here")
 

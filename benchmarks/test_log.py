@@ -16,7 +16,7 @@ import pytest
 import readers
 
 import kafkafmt
-from kafkafmt.log.format.file_view import FileView, aligned_buffer
+from kafkafmt.log.storage.file_view import FileView, aligned_buffer
 
 FOUR = ("key", "value", "offset", "timestamp")
 

@@ -19,7 +19,7 @@ import report
 from conftest import put
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.verifying.verify_api import verify_partition
 
 ROUNDS = 7
 PLAIN = 512 << 20

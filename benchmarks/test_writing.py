@@ -21,8 +21,8 @@ from conftest import put
 
 import kafkafmt
 from kafkafmt.log import Damage, PartitionLog, discover
-from kafkafmt.log.auditing.salvage import salvage_partition
-from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.repairing.salvage_api import salvage_partition
+from kafkafmt.log.verifying.verify_api import verify_partition
 
 SIZE = 512 << 20
 RECORDS = [(b"key%07d" % i, os.urandom(100), 1_700_000_000_000 + i) for i in range(140)]

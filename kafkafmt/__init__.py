@@ -36,7 +36,6 @@ from .errors import (
     TruncatedError,
     UnsupportedError,
 )
-from .extras import kafkafmt_version
 from .log import (
     Damage,
     DamagedLogError,
@@ -45,9 +44,9 @@ from .log import (
     NoLogError,
     WrongProcessError,
 )
-from .log.reading.choice import PartitionNotFoundError
-from .log.reading.group_choice import GroupNotFoundError
-from .log.reading.seek import Position
+from .log.catalog import PartitionNotFoundError
+from .log.groups import GroupNotFoundError
+from .log.reading import Position
 from .records import (
     BatchBuilder,
     LogValidator,
@@ -66,6 +65,7 @@ from .records import (
     recompress,
     validate_and_assign_offsets,
 )
+from .support.extras import kafkafmt_version
 from .types import Buffer
 from .view import Groups, Log, Partition, Topic, open
 
@@ -73,36 +73,49 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from .exporting import ExportReport, OutputExistsError, ResumeError, export
-    from .installation import Installation, doctor
     from .kraft.cluster_metadata import ClusterMetadata, MetadataRangeError, metadata
     from .kraft.commands import metadata_commands
     from .kraft.diff import MetadataDiff, MetadataDifference, metadata_diff
     from .log import LogDirectory, LogSettings, LogWriter, StrayPartitionWarning
-    from .log.auditing.describe import PartitionSummary, Summary, describe
-    from .log.auditing.diff import diff
-    from .log.auditing.diff_report import Difference, DiffReport, PartitionDiff
-    from .log.auditing.dump import DumpedFile, dump
-    from .log.auditing.merge_copy import SourceRange
-    from .log.auditing.open_transactions import OpenTransaction
-    from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
-    from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
-    from .log.auditing.stats import stats
-    from .log.auditing.stats_report import PartitionStats, StatsReport, TopicStats
-    from .log.auditing.verify import verify
-    from .log.rewriting.restore import RestoredPartition, RestoreError, RestoreReport, restore
-    from .log.rewriting.rewrite import RewriteReport, RewrittenPartition, rewrite
+    from .log.inspecting import (
+        Difference,
+        DiffReport,
+        DumpedFile,
+        PartitionDiff,
+        PartitionStats,
+        PartitionSummary,
+        StatsReport,
+        Summary,
+        TopicStats,
+        describe,
+        diff,
+        dump,
+        stats,
+    )
+    from .log.repairing import OpenTransaction, OutputPlaceError, SalvagedPartition, SalvageReport, SourceRange, salvage
+    from .log.rewriting import (
+        RestoredPartition,
+        RestoreError,
+        RestoreReport,
+        RewriteReport,
+        RewrittenPartition,
+        restore,
+        rewrite,
+    )
+    from .log.verifying import PartitionReport, UnreadablePartition, VerifyReport, verify
     from .making.make_log import MadePartition, MakeReport, make
-    from .polars_source import scan_polars
     from .records.signatures import BufferSelection
     from .server import Server, ServerAddressError, ServerLimits, serve
+    from .support.installation import Installation, doctor
+    from .view.polars_source import scan_polars
 
 _HOMES = {
     "ClusterMetadata": "kraft.cluster_metadata",
-    "DiffReport": "log.auditing.diff_report",
-    "Difference": "log.auditing.diff_report",
-    "DumpedFile": "log.auditing.dump",
+    "DiffReport": "log.inspecting",
+    "Difference": "log.inspecting",
+    "DumpedFile": "log.inspecting",
     "ExportReport": "exporting",
-    "Installation": "installation",
+    "Installation": "support.installation",
     "LogDirectory": "log",
     "LogSettings": "log",
     "LogWriter": "log",
@@ -111,47 +124,47 @@ _HOMES = {
     "MetadataDiff": "kraft.diff",
     "MetadataDifference": "kraft.diff",
     "MetadataRangeError": "kraft.cluster_metadata",
-    "OpenTransaction": "log.auditing.open_transactions",
+    "OpenTransaction": "log.repairing",
     "OutputExistsError": "exporting",
-    "OutputPlaceError": "log.auditing.salvage",
-    "PartitionDiff": "log.auditing.diff_report",
-    "PartitionReport": "log.auditing.reports",
-    "PartitionStats": "log.auditing.stats_report",
-    "PartitionSummary": "log.auditing.describe",
-    "RestoreError": "log.rewriting.restore",
-    "RestoreReport": "log.rewriting.restore",
-    "RestoredPartition": "log.rewriting.restore",
+    "OutputPlaceError": "log.repairing",
+    "PartitionDiff": "log.inspecting",
+    "PartitionReport": "log.verifying",
+    "PartitionStats": "log.inspecting",
+    "PartitionSummary": "log.inspecting",
+    "RestoreError": "log.rewriting",
+    "RestoreReport": "log.rewriting",
+    "RestoredPartition": "log.rewriting",
     "ResumeError": "exporting",
-    "RewriteReport": "log.rewriting.rewrite",
-    "RewrittenPartition": "log.rewriting.rewrite",
-    "SalvageReport": "log.auditing.salvage",
-    "SalvagedPartition": "log.auditing.salvage",
+    "RewriteReport": "log.rewriting",
+    "RewrittenPartition": "log.rewriting",
+    "SalvageReport": "log.repairing",
+    "SalvagedPartition": "log.repairing",
     "Server": "server",
     "ServerAddressError": "server",
     "ServerLimits": "server",
-    "SourceRange": "log.auditing.merge_copy",
-    "StatsReport": "log.auditing.stats_report",
+    "SourceRange": "log.repairing",
+    "StatsReport": "log.inspecting",
     "StrayPartitionWarning": "log",
-    "Summary": "log.auditing.describe",
-    "TopicStats": "log.auditing.stats_report",
-    "UnreadablePartition": "log.auditing.reports",
-    "VerifyReport": "log.auditing.reports",
-    "describe": "log.auditing.describe",
-    "diff": "log.auditing.diff",
-    "doctor": "installation",
-    "dump": "log.auditing.dump",
+    "Summary": "log.inspecting",
+    "TopicStats": "log.inspecting",
+    "UnreadablePartition": "log.verifying",
+    "VerifyReport": "log.verifying",
+    "describe": "log.inspecting",
+    "diff": "log.inspecting",
+    "doctor": "support.installation",
+    "dump": "log.inspecting",
     "export": "exporting",
     "make": "making.make_log",
     "metadata": "kraft.cluster_metadata",
     "metadata_commands": "kraft.commands",
     "metadata_diff": "kraft.diff",
-    "restore": "log.rewriting.restore",
-    "rewrite": "log.rewriting.rewrite",
-    "salvage": "log.auditing.salvage",
-    "scan_polars": "polars_source",
+    "restore": "log.rewriting",
+    "rewrite": "log.rewriting",
+    "salvage": "log.repairing",
+    "scan_polars": "view.polars_source",
     "serve": "server",
-    "stats": "log.auditing.stats",
-    "verify": "log.auditing.verify",
+    "stats": "log.inspecting",
+    "verify": "log.verifying",
 }
 """The module that defines each public name. It is imported on first use, so that `import kafkafmt` is fast."""
 
@@ -302,7 +315,7 @@ def to_arrow(
     ImportError
         pyarrow is not installed.
     """
-    from .arrow import read_table
+    from .arrow.builder import read_table
 
     return read_table(buffer, columns, topic, partition, selection, incomplete)
 

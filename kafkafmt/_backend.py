@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ._interrupt import is_command
-from .text import plain
+from .support.text import plain
 
 __all__ = ["backend", "backend_reason", "core"]
 

@@ -551,7 +551,7 @@ def resume_after(
 ) -> tuple[int, bool] | None:
     """Find the position at which reading resumes after a damaged batch, in common cases.
 
-    The module `kafkafmt.log.reading.search` defines the rules, and handles all other cases.
+    The module `kafkafmt.log.damage.search` defines the rules, and handles all other cases.
 
     Parameters
     ----------

@@ -13,8 +13,8 @@ without the GIL. Errors about data contain a position.
 
 from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS, WIRE_TYPES
 from .errors import ChecksumError, StructureError, TooLargeError, TruncatedError, UnsupportedError
-from .text import quantity, shown
-from .text import offset_range as offsets_text
+from .support.text import quantity, shown
+from .support.text import offset_range as offsets_text
 from .types import BATCH_DTYPE, BatchSummary, Scan
 
 include "_corelib/buffer.pxi"     # Source, Arrays: the caller's buffers and arrays

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from .constants import MAGIC_V2, MAX_OFFSET
 from .errors import KafkaFormatError
-from .text import shown
+from .support.text import shown
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer

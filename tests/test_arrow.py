@@ -15,7 +15,7 @@ from building import batch, record
 from golden_cases import CASES, LEGACY, Case
 
 import kafkafmt
-from kafkafmt import arrow
+from kafkafmt.arrow import builder as arrow
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ import pytest
 from building import simple_batch
 
 import kafkafmt
-from kafkafmt import buffer_pool
-from kafkafmt.buffer_pool import BufferPool
+from kafkafmt.arrow import buffer_pool
+from kafkafmt.arrow.buffer_pool import BufferPool
 
 SIZE = 1 << 16
 

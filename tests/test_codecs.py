@@ -17,8 +17,8 @@ import lz4.frame
 import pytest
 import zstandard
 
-from kafkafmt import codecs
-from kafkafmt.codecs import Arena, Decompressor
+from kafkafmt.codecs import decompressor as codecs
+from kafkafmt.codecs.decompressor import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
 
 GZIP, SNAPPY, LZ4, ZSTD = build.GZIP, build.SNAPPY, build.LZ4, build.ZSTD

@@ -11,7 +11,7 @@ from golden_cases import case
 
 import kafkafmt
 from kafkafmt import RestoredPartition, RestoreReport
-from kafkafmt.notebook import MOST_ROWS, html_table
+from kafkafmt.support.notebook import MOST_ROWS, html_table
 
 
 class Cells(HTMLParser):

@@ -9,11 +9,11 @@ import zlib
 import pytest
 from odd_batches import changed, odd_ends
 
-from kafkafmt.codecs import Arena, Decompressor
-from kafkafmt.compressor import Compressor
+from kafkafmt.codecs.compressor import Compressor
+from kafkafmt.codecs.decompressor import Arena, Decompressor
+from kafkafmt.codecs.odd_ends import decompress_prefix
 from kafkafmt.constants import CODEC_GZIP, CODEC_LZ4, CODEC_SNAPPY, CODEC_ZSTD, XERIAL_HEADER_SIZE
 from kafkafmt.errors import KafkaFormatError, TooLargeError
-from kafkafmt.odd_codec_ends import decompress_prefix
 
 LIMIT = 1 << 27
 TEXTS = {

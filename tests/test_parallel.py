@@ -14,7 +14,7 @@ import pytest
 from building import batch, record
 
 import kafkafmt
-from kafkafmt.parallel import WAITING_PER_THREAD, read_parallel
+from kafkafmt.support.parallel import WAITING_PER_THREAD, read_parallel
 
 WAIT = 20
 """Time that a test waits for a thread before it fails, in seconds."""

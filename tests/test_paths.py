@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 import kafkafmt
 from kafkafmt.log import discover
-from kafkafmt.paths import UrlPath, input_path, local_path, without_secrets
+from kafkafmt.support.paths import UrlPath, input_path, local_path, without_secrets
 
 REJECTED = [
     "s3://bucket/x",
@@ -168,7 +168,7 @@ def test_missing_package_is_reported_with_the_command_that_installs_it(
 ) -> None:
     for name in ("obstore", "obstore.store", "fsspec"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "kafkafmt.log.format.object_store", raising=False)
+    monkeypatch.delitem(sys.modules, "kafkafmt.log.storage.object_store", raising=False)
     for url, package in (("s3://b/x", "obstore"), ("abfss://c@a/x", "obstore"), ("hdfs://n/x", "fsspec")):
         with pytest.raises(ValueError, match=f"need {package}; pip install .*'{package}>="):
             kafkafmt.open(url)

@@ -18,9 +18,9 @@ from polars.testing import assert_frame_equal
 
 import kafkafmt
 from kafkafmt import LogDirectory, build_batch
-from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.reading.record_filter import ANYTHING, AllOf, AnyOf, Comparison
-from kafkafmt.polars_source import filter_of
+from kafkafmt.log.finding.record_filter import ANYTHING, AllOf, AnyOf, Comparison
+from kafkafmt.log.storage.file_view import FileView
+from kafkafmt.view.polars_source import filter_of
 
 SEGMENTS = case("segments")
 START = 1_700_000_000_000
@@ -177,7 +177,7 @@ def test_query_reads_only_what_it_needs(
 
 
 def test_only_the_used_columns_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkafmt import arrow
+    from kafkafmt.arrow import builder as arrow
 
     decoded: list[list[str]] = []
 

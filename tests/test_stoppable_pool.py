@@ -11,7 +11,7 @@ import pytest
 
 from kafkafmt.exporting.engine import JobProgress
 from kafkafmt.exporting.local_engine import LocalEngine
-from kafkafmt.log.auditing.run import Run
+from kafkafmt.log.verifying.run import Run
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkafmt.text import counted, decode_header_key, encode_indented_json, offset_range, quantity
+from kafkafmt.support.text import counted, decode_header_key, encode_indented_json, offset_range, quantity
 
 X = "\ufffd"
 

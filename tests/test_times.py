@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkafmt import arguments, times
 from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.log.reading.record_selection import OffsetBound
-from kafkafmt.times import parse_time
+from kafkafmt.support import arguments, times
+from kafkafmt.support.times import parse_time
 
 NOW = 1_767_225_600_000
 

@@ -29,7 +29,7 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 
 cdef enum:
-    # The limits must be equal to the limits in log/reading/search.py.
+    # The limits must be equal to the limits in log/damage/search.py.
     # CHAIN_REACH has the name LONG_CHAIN in embedded.py, and LATER_REACH has the name LARGEST_WINDOW in batch_finder.py.
     CHAIN_REACH = 1 << 16
     LATER_REACH = 1 << 20

@@ -1,4 +1,4 @@
-# Choose ranges of adjacent batches with increasing offsets and the largest total weight (see log/reading/conflicts.py).
+# Choose ranges of adjacent batches with increasing offsets and the largest total weight (see log/damage/conflicts.py).
 #
 # Such a range is called an extent. Usually, one of the SCANNED extents before an extent is its best predecessor.
 # Otherwise, the extents within reach are indexed by their last offsets. For n extents, the function takes
@@ -51,7 +51,7 @@ cdef int compare_places(const void* a, const void* b) noexcept nogil:
 cdef inline int64_t gap_score(const Extents* e, Py_ssize_t k, Py_ssize_t j) noexcept nogil:
     """Return how the score of a chain changes if the extent `j` follows the extent `k`.
 
-    The values are those of `gap_scores` in log/reading/conflicts.py.
+    The values are those of `gap_scores` in log/damage/conflicts.py.
     """
     cdef int64_t gap = e.first[j] - e.last[k] - 1
     cdef int64_t omitted = e.before[j] - e.before[k + 1]

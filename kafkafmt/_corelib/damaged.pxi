@@ -4,7 +4,7 @@
 # Otherwise, resume_from() searches a window for the position at which the damage ends.
 
 cdef enum:
-    LENGTH_PROBLEM = -2         # log/reading/parts.py defines the same values.
+    LENGTH_PROBLEM = -2         # log/damage/parts.py defines the same values.
     MAGIC_PROBLEM = -3
     END_PROBLEM = -4
     OFFSET_PROBLEM = -5

@@ -8,7 +8,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 
 from threading import RLock
 
-from .text import decode_header_key
+from .support.text import decode_header_key
 
 cdef extern from "_corelib/record.h":
     object kf_record_type()

@@ -1,7 +1,7 @@
 # ProducerTable: the states of a partition's producers, as C structs in one array.
 #
 # States enter and leave the table as bytes, in the layout of the entries of a producer snapshot
-# (see log/format/snapshots.py). A Python object for each state would take several times as long.
+# (see log/formats/snapshots.py). A Python object for each state would take several times as long.
 
 from libc.stdlib cimport qsort
 

@@ -1,4 +1,4 @@
-# Summarize tables of batch headers, and combine adjacent batches into ranges (see log/reading/part_builder.py).
+# Summarize tables of batch headers, and combine adjacent batches into ranges (see log/damage/part_builder.py).
 #
 # Most segments have so few batches that one loop is faster than a dozen calls of NumPy.
 

@@ -11,7 +11,7 @@ from cpython.object cimport PyObject, PyTypeObject
 
 from uuid import UUID
 
-from .text import decode_header_key as decode_text
+from .support.text import decode_header_key as decode_text
 
 cdef extern from *:
     """

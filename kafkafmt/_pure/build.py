@@ -45,7 +45,7 @@ from ..constants import (
     NO_TIMESTAMP,
 )
 from ..errors import InvalidError, KafkaFormatError, TooLargeError
-from ..text import offset_range
+from ..support.text import offset_range
 from ..types import Buffer, HeaderSpans, IntArray, Spans
 from .batch import HEADER, INT32, INT64, UINT32
 from .crc import crc32, crc32c

@@ -43,15 +43,15 @@ LATER_FINDS = 16
 SPANNING_FINDS = 256
 OWN_CRC_FINDS = 64
 """The limits from CHAIN_REACH to OWN_CRC_FINDS must be equal to the limits in
-log/reading/search.py. CHAIN_REACH has the name LONG_CHAIN in log/reading/embedded.py, and
-LATER_REACH has the name LARGEST_WINDOW in log/reading/batch_finder.py.
+log/damage/search.py. CHAIN_REACH has the name LONG_CHAIN in log/damage/embedded.py, and
+LATER_REACH has the name LARGEST_WINDOW in log/damage/batch_finder.py.
 """
 WRAPPED_MESSAGES = 0xFFFF
 """Largest accepted gap in the offsets after a message of format 0 or 1. There can be a gap because
 the offset of a wrapper message is the offset of its last inner message.
 """
 MANY_MESSAGES = 1 << 20
-"""Upper limit for the number of messages in a wrapper message. log/reading/embedded.py defines the same value."""
+"""Upper limit for the number of messages in a wrapper message. log/damage/embedded.py defines the same value."""
 HIGHEST = MAX_OFFSET - (1 << 32)
 """Highest offset of a header that is judged. A batch with a higher offset is undecided, so that sums
 of offsets cannot overflow int64 in the native core.

@@ -25,7 +25,7 @@ def heaviest_chain(
         parent[j] = -1
         if len(before):
             gap, omitted = first[j] - last[before] - 1, left_out[j] - left_out[before + 1]
-            # The values are those of `gap_scores` in log/reading/conflicts.py.
+            # The values are those of `gap_scores` in log/damage/conflicts.py.
             explained = (gap == omitted) | (damage[before] != damage[j])
             reached = score[before] + np.select([gap == 0, explained, omitted != 0], [2, 0, -1], -2)
             best = int(np.argmax(reached))

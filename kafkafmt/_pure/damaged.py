@@ -67,7 +67,7 @@ def after_corrupted(
 
 
 LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM, WRAPPER_PROBLEM, DELTA_PROBLEM = -2, -3, -4, -6, -8
-"""Values of the column `problem` of `scan_damaged`. log/reading/parts.py defines the same values."""
+"""Values of the column `problem` of `scan_damaged`. log/damage/parts.py defines the same values."""
 
 
 def problem_of(

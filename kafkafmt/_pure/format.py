@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..constants import BYTE_ENCODINGS, LOG_APPEND_TIME, NO_TIMESTAMP, RECORD_FIELDS, TEXT_STYLES, TIMESTAMP_TYPE_NONE
-from ..text import encode_json, plain, shown
+from ..support.text import encode_json, plain, shown
 from ..types import Buffer, RecordColumns
 from .objects import Record, make_records
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..text import quantity
+from ..support.text import quantity
 from ..types import Buffer, ByteArray, IntArray, LengthArray
 from .varint import natural, view_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..text import decode_header_key, quantity
+from ..support.text import decode_header_key, quantity
 from ..types import Buffer, IntArray, LengthArray, RecordColumns
 from .gather import need
 from .varint import natural, view_of

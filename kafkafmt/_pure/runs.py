@@ -18,7 +18,7 @@ from ..constants import (
 )
 from ..types import BatchSummary, BatchTable, IntArray, ProducerBatch, last_offsets
 
-OFFSET_PROBLEM, COPY_PROBLEM = -5, -10  # log/reading/parts.py defines the same values
+OFFSET_PROBLEM, COPY_PROBLEM = -5, -10  # log/damage/parts.py defines the same values
 
 
 def summarize_batches(rows: BatchTable) -> BatchSummary:

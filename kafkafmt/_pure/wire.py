@@ -15,7 +15,7 @@ from typing import Any
 
 from ..constants import MAX_OBJECTS, WIRE_BOOL, WIRE_BYTES, WIRE_RECORDS, WIRE_STRING, WIRE_STRUCT, WIRE_UUID
 from ..errors import StructureError, TruncatedError
-from ..text import quantity, shown
+from ..support.text import quantity, shown
 from ..types import Buffer
 from .varint import check_range, view_of
 from .wire_read import (

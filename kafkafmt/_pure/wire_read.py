@@ -27,8 +27,8 @@ from ..constants import (
     WIRE_UINT32,
 )
 from ..errors import StructureError, TooLargeError, TruncatedError
-from ..text import decode_header_key as decode_text
-from ..text import quantity
+from ..support.text import decode_header_key as decode_text
+from ..support.text import quantity
 from .varint import raw_varint
 
 Read = Callable[[memoryview, int, int], tuple[Any, int]]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from ..constants import MAX_STRING, WIRE_FLOAT64
-from ..text import shown
+from ..support.text import shown
 from .varint import view_of
 from .wire_read import NUMBERS
 

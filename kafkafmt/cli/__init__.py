@@ -11,7 +11,7 @@ import sys
 from typing import NoReturn
 
 from .. import _interrupt
-from ..extras import extra_of, install_line
+from ..support.extras import extra_of, install_line
 
 EXIT_UNREADABLE = 3
 

@@ -17,20 +17,15 @@ from click.shell_completion import CompletionItem
 
 from .._backend import core
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
-from ..log.auditing.run import error_text
-from ..log.reading.byte_pattern import BytePattern
-from ..log.reading.damage_callbacks import OnDamage
-from ..log.reading.find import Conditions, HeaderEquals, matching
-from ..log.reading.follow import Follower
-from ..log.reading.following import POLL, Followers, paths_to_follow
-from ..log.reading.json_path import JsonEquals
-from ..log.reading.models import damage_text
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.record_selection import OffsetRange, Selection
-from ..log.reading.selection import select_partitions
-from ..log.reading.transactions import Doubt, Transactions
+from ..log.catalog import select_partitions
+from ..log.damage import ReadLimits
+from ..log.finding import BytePattern, Conditions, HeaderEquals, JsonEquals, matching
+from ..log.findings import damage_text
+from ..log.reading import POLL, Follower, Followers, OffsetRange, OnDamage, Selection, paths_to_follow
+from ..log.transactions import Doubt, Transactions
+from ..log.verifying import error_text
 from ..records import Chunk
-from ..text import counted, offset_range
+from ..support.text import counted, offset_range
 from ..types import COLUMNS, Buffer, RecordColumns, view_of
 from .choosing import Choice, choose_range, find
 from .find_options import conditions_of, find_options, partitions_of_key

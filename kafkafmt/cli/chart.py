@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..log.auditing.stats_plot import PERIODS
-from ..log.auditing.stats_report import Rate
+from ..log.inspecting import PERIODS, Rate
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import click
 
 from ..log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, discover
-from ..log.reading.choice import PartitionNotFoundError, choose_partitions
-from ..log.reading.group_choice import GroupNotFoundError, choose_from_group, read_groups
-from ..log.reading.groups import GroupState
-from ..log.reading.record_selection import Selection
+from ..log.catalog import PartitionNotFoundError, choose_partitions
+from ..log.groups import GroupNotFoundError, GroupState, choose_from_group, read_groups
+from ..log.reading import Selection
 from .output import tell
 
 ONLY_OTHERS = (

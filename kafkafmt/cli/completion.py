@@ -42,7 +42,7 @@ def complete(group: click.Group, instruction: str) -> int:
 def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the topic names that begin with `incomplete`."""
     # They come from the names of partition directories in the given local paths: no file is opened.
-    from ..log.format.names import parse_partition_name
+    from ..log.formats import parse_partition_name
 
     # Read the paths from ctx.args. If -t has no value, click does not assign the paths to a parameter.
     topics = set()

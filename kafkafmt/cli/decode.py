@@ -12,13 +12,13 @@ import click
 
 from ..errors import KafkaFormatError
 from ..log import NoLogError
-from ..log.reading.recognize import HEAD_BYTES, packing_of_content
+from ..log.catalog import HEAD_BYTES, packing_of_content
 from ..messages.as_json import uuid_text
 from ..protocol import Correlation, apis, record_data
 from ..protocol.decode import DecodedFrame, decode_requests, decode_responses
 from ..protocol.frames import SIZE_BYTES
 from ..records import read_records
-from ..text import counted, encode_json, plain
+from ..support.text import counted, encode_json, plain
 from .hidden import hide_secrets
 from .options import LocalPath, ParamType, WholeNumber, bytes_option, format_option, limit_batch_option
 from .output import BYTES, EXIT_DAMAGE, tell

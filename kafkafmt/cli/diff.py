@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ..log.auditing.diff import diff as diff_of
-from ..log.auditing.diff_report import Difference, DiffReport
-from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted
+from ..log.catalog import PartitionNotFoundError
+from ..log.inspecting import Difference, DiffReport
+from ..log.inspecting import diff as diff_of
+from ..support.text import counted
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, format_option, jobs_option, limit_batch_option, paths_argument
 from .output import print_report, progress_bar, show_table, tell

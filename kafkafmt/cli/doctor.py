@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ..installation import Installation
-from ..installation import doctor as describe_installation
-from ..text import encode_json
+from ..support.installation import Installation
+from ..support.installation import doctor as describe_installation
+from ..support.text import encode_json
 from .options import format_option
 from .output import show, show_table
 

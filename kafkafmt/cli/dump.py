@@ -15,10 +15,10 @@ import click
 
 from ..errors import StructureError
 from ..internal_topics.decode import coordinator_texts, metadata_text, remote_log_text
-from ..log.auditing.dump import BOOTSTRAP, METADATA_SNAPSHOT, DumpedFile
-from ..log.auditing.dump import dump as dump_files
-from ..log.auditing.run import error_text
-from ..text import json_encoder, plain, quantity, shown
+from ..log.inspecting import BOOTSTRAP, METADATA_SNAPSHOT, DumpedFile
+from ..log.inspecting import dump as dump_files
+from ..log.verifying import error_text
+from ..support.text import json_encoder, plain, quantity, shown
 from .dump_rows import Row, row_of
 from .dump_text import text_of
 from .options import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..log.auditing.dump_items import (
+from ..log.inspecting import (
     DumpedBatch,
     DumpedProducer,
     DumpedRecord,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..constants import MAGIC_V2
 from ..internal_topics.decode import json_text
-from ..text import decode_header_key
+from ..support.text import decode_header_key
 from .dump_rows import Row
 from .output import raw_in_a_pipe
 

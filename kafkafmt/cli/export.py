@@ -30,10 +30,10 @@ from ..exporting.options import (
     check_columns,
     check_output_name,
 )
-from ..log.auditing.salvage_output import OutputPlaceError
-from ..log.reading.record_selection import OffsetRange, Selection
-from ..paths import full_disk_named, without_secrets
-from ..text import counted, encode_json, plain, quantity, shown, size
+from ..log.reading import OffsetRange, Selection
+from ..log.repairing import OutputPlaceError
+from ..support.paths import full_disk_named, without_secrets
+from ..support.text import counted, encode_json, plain, quantity, shown, size
 from .choosing import MissingError, choose_range, find
 from .options import (
     ByteSize,

@@ -9,11 +9,9 @@ from typing import Any
 import click
 
 from ..log import Discovery, PartitionDir
-from ..log.reading.byte_pattern import BytePattern
-from ..log.reading.find import Conditions, HeaderEquals
-from ..log.reading.json_path import JsonEquals, json_path, values_of_text
+from ..log.finding import BytePattern, Conditions, HeaderEquals, JsonEquals, json_path, values_of_text
 from ..records import Partitioner
-from ..text import counted, shown
+from ..support.text import counted, shown
 from .options import Decorator, ParamType, options
 from .output import tell
 

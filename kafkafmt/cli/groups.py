@@ -10,11 +10,11 @@ from itertools import groupby
 import click
 
 from ..constants import NO_TIMESTAMP
-from ..log.auditing.group_report import GroupReport, GroupTotal, report_groups
-from ..log.auditing.run import Run
-from ..log.reading.groups import CommittedOffset, Group, GroupState, Member
-from ..log.reading.selection import like
-from ..text import shown
+from ..log.catalog import like
+from ..log.groups import CommittedOffset, Group, GroupState, Member
+from ..log.inspecting import GroupReport, GroupTotal, report_groups
+from ..log.verifying import Run
+from ..support.text import shown
 from .choosing import NotThereError, find, read_all_groups
 from .options import TIME_FORMS, Time, format_option, paths_argument, replicas_option
 from .output import moment, print_report, show_table, tell

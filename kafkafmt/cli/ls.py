@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ..log.auditing.describe import PartitionSummary, describe
-from ..log.reading.choice import PartitionNotFoundError
+from ..log.catalog import PartitionNotFoundError
+from ..log.inspecting import PartitionSummary, describe
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, format_option, paths_argument, replicas_option
 from .output import moment, print_report, progress_bar, show_table, tell

@@ -14,11 +14,11 @@ import click
 from .. import __version__, backend
 from .._backend import backend_reason
 from ..errors import KafkaFormatError
-from ..extras import LIBRARIES, extra_of, install_line, library_versions
 from ..log import DuplicatePartitionError
-from ..log.auditing.run import error_text
-from ..paths import FULL_DISK, UrlError, without_secrets
-from ..text import plain, shown
+from ..log.verifying import error_text
+from ..support.extras import LIBRARIES, extra_of, install_line, library_versions
+from ..support.paths import FULL_DISK, UrlError, without_secrets
+from ..support.text import plain, shown
 from .choosing import MissingError, NotThereError
 from .completion import VARIABLE, complete
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, ClosedPipeError, tell

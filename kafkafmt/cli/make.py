@@ -7,7 +7,7 @@ import click
 from ..making.make_log import TIMESTAMP_TYPES, MakeReport
 from ..making.make_log import make as make_log
 from ..making.row_writer import ENCODINGS
-from ..text import counted, encode_json
+from ..support.text import counted, encode_json
 from .new_directory import new_directory
 from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
 from .output import show, show_table, tell, with_option_names

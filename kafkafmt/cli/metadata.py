@@ -12,8 +12,8 @@ from ..kraft.cluster_metadata import metadata as read_metadata
 from ..kraft.commands import metadata_commands
 from ..kraft.diff import DIFF_VIEWS, metadata_diff
 from ..kraft.tables import TABLES, cells, difference_text
-from ..text import encode_json, shown
-from ..times import parse_time
+from ..support.text import encode_json, shown
+from ..support.times import parse_time
 from .choosing import NotThereError
 from .options import TIME_FORMS, Decorator, InputPath, ParamType, format_option, limit_batch_option
 from .output import keep_exit_code, raw_in_a_pipe, show, show_table, tell

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import click
 
-from ..log.auditing.salvage_output import OutputPlaceError
-from ..text import shown
+from ..log.repairing import OutputPlaceError
+from ..support.text import shown
 from .output import EXIT_INTERRUPTED, tell
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..log.reading.record_selection import OffsetBound, OffsetRange
-from ..text import shown
-from ..times import parse_time
+from ..log.reading import OffsetBound, OffsetRange
+from ..support.text import shown
+from ..support.times import parse_time
 
 
 def parse_offsets(text: str) -> OffsetRange:

@@ -11,12 +11,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
-from ..log.format.stores import store_of
-from ..log.reading.record_selection import OffsetRange
-from ..paths import UrlPath, input_path, local_path
+from ..log.reading import OffsetRange
+from ..log.storage import store_of
 from ..records import BatchBuilder
-from ..text import shown
-from ..times import parse_time
+from ..support.paths import UrlPath, input_path, local_path
+from ..support.text import shown
+from ..support.times import parse_time
 from .completion import complete_topics
 from .offset_range import parse_offsets
 from .output import BYTES

@@ -15,9 +15,9 @@ from typing import Any, Protocol, TextIO
 import click
 
 from ..log import Damage
-from ..paths import without_secrets
-from ..text import encode_json, offset_range, plain
-from ..times import EPOCH
+from ..support.paths import without_secrets
+from ..support.text import encode_json, offset_range, plain
+from ..support.times import EPOCH
 
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
 LABEL_WIDTH = 9

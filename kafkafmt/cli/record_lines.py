@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..constants import LOG_APPEND_TIME, NO_TIMESTAMP, TIMESTAMP_TYPE_NONE
-from ..text import encode_json, plain, shown
+from ..support.text import encode_json, plain, shown
 from .output import moment
 
 Template = list[bytes | str]

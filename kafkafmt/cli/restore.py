@@ -7,10 +7,10 @@ import os
 import click
 
 from ..log import DamagedLogError
-from ..log.reading.choice import PartitionNotFoundError
-from ..log.rewriting.restore import RestoreError, RestoreReport
-from ..log.rewriting.restore import restore as restore_paths
-from ..text import counted, encode_json
+from ..log.catalog import PartitionNotFoundError
+from ..log.rewriting import RestoreError, RestoreReport
+from ..log.rewriting import restore as restore_paths
+from ..support.text import counted, encode_json
 from .choosing import not_there
 from .options import TIME_FORMS, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, show, show_table, tell, with_option_names

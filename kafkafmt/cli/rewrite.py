@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from ..log import DamagedLogError
-from ..log.reading.byte_pattern import BytePattern
-from ..log.reading.choice import PartitionNotFoundError
-from ..log.rewriting.rewrite import MARKER_LOST, ON_ERROR, RewriteReport
-from ..log.rewriting.rewrite import rewrite as rewrite_paths
-from ..text import counted
+from ..log.catalog import PartitionNotFoundError
+from ..log.finding import BytePattern
+from ..log.rewriting import MARKER_LOST, ON_ERROR, RewriteReport
+from ..log.rewriting import rewrite as rewrite_paths
+from ..support.text import counted
 from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
 from .new_directory import new_directory

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ..log.auditing.open_transactions import OpenTransaction
-from ..log.auditing.salvage import SalvageReport
-from ..log.auditing.salvage import salvage as salvage_paths
-from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted, offset_range
+from ..log.catalog import PartitionNotFoundError
+from ..log.repairing import OpenTransaction, SalvageReport
+from ..log.repairing import salvage as salvage_paths
+from ..support.text import counted, offset_range
 from .choosing import not_there, tell_nothing_to_read
 from .new_directory import new_directory
 from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument

@@ -11,11 +11,11 @@ import click
 
 from ..constants import NO_TIMESTAMP
 from ..log import PartitionLog
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.seek import EARLIEST, LATEST, MAX_TIMESTAMP, Position
-from ..log.reading.seek import seek as seek_in
-from ..text import counted, encode_json, shown
-from ..times import parse_time
+from ..log.damage import ReadLimits
+from ..log.reading import EARLIEST, LATEST, MAX_TIMESTAMP, Position
+from ..log.reading import seek as seek_in
+from ..support.text import counted, encode_json, shown
+from ..support.times import parse_time
 from .choosing import choose, find
 from .options import TIME_FORMS, ParamType, WholeNumber, paths_argument, reading_options
 from .output import moment, show, tell

@@ -16,13 +16,13 @@ from typing import Any
 import click
 
 from .._interrupt import IN_COMMAND
-from ..log.reading.choice import PartitionNotFoundError
-from ..log.reading.record_selection import OffsetBound
+from ..log.catalog import PartitionNotFoundError
+from ..log.reading import OffsetBound
 from ..server.groups.offsets_file import GroupsFileError
 from ..server.service import Server, ServerAddressError
 from ..server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 from ..server.users import UsersFileError
-from ..text import counted, encode_json, shown
+from ..support.text import counted, encode_json, shown
 from .choosing import not_there, tell_nothing_to_read
 from .offset_range import parse_bound
 from .options import (

@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 
-from ..log.auditing.stats import TOP
-from ..log.auditing.stats import stats as stats_of
-from ..log.auditing.stats_report import Content, Sizes, StatsReport, TopicStats
-from ..log.reading.choice import PartitionNotFoundError
-from ..text import counted, plain
+from ..log.catalog import PartitionNotFoundError
+from ..log.inspecting import TOP, Content, Sizes, StatsReport, TopicStats
+from ..log.inspecting import stats as stats_of
+from ..support.text import counted, plain
 from .chart import sparkline
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, WholeNumber, choice_options, jobs_option, paths_argument, reading_options
@@ -75,7 +74,7 @@ def stats(
     is damage, the exit code is 1.
     """
     if plot_file is not None:
-        from ..log.auditing.stats_plot import check_plot_path
+        from ..log.inspecting import check_plot_path
 
         try:
             check_plot_path(plot_file)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import click
 
-from ..log.auditing.reports import PartitionReport, VerifyReport
-from ..log.auditing.verify import verify as verify_paths
-from ..log.reading.choice import PartitionNotFoundError
-from ..log.reading.loss import MISSING_END, MISSING_START, is_loss
-from ..log.reading.models import Damage
-from ..paths import without_secrets
-from ..text import counted, offset_range, quantity
+from ..log.catalog import PartitionNotFoundError
+from ..log.findings import Damage
+from ..log.reading import MISSING_END, MISSING_START, is_loss
+from ..log.verifying import PartitionReport, VerifyReport
+from ..log.verifying import verify as verify_paths
+from ..support.paths import without_secrets
+from ..support.text import counted, offset_range, quantity
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
 from .output import NOTHING_MISSING, may_be_lost, print_report, progress_bar, say, say_lines, show, tell

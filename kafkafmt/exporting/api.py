@@ -11,14 +11,13 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES
-from ..extras import install_line
 from ..log import Damage, Discovery, PartitionDir, PartitionLog, discover
-from ..log.reading.choice import choose_partitions
-from ..log.reading.group_choice import choose_from_group
-from ..log.reading.record_selection import Selection, Time, offset_bound
-from ..log.reading.sources import Sources, resolve
+from ..log.catalog import Sources, choose_partitions, resolve
+from ..log.groups import choose_from_group
+from ..log.reading import Selection, Time, offset_bound
+from ..support import arguments
+from ..support.extras import install_line
 from .errors import SparkError
 from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_MASTER, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
@@ -280,8 +279,8 @@ def export(
 
 def with_default_engine(options: ExportOptions, on_message: Callable[[str], None]) -> ExportOptions:
     """Set the default engine: "spark", or "local" with a message if pyspark or Java is missing."""
-    from ..java import SparkMissingError
     from ..spark.session import prepare_environment
+    from ..support.java import SparkMissingError
 
     try:
         prepare_environment()

@@ -35,10 +35,9 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from ..log.auditing.salvage_output import OutputPlaceError
-from ..log.format.store_base import Store, Upload
-from ..log.format.stores import store_of
-from ..paths import UrlPath, is_url, without_secrets
+from ..log.repairing import OutputPlaceError
+from ..log.storage import Store, Upload, store_of
+from ..support.paths import UrlPath, is_url, without_secrets
 from ..types import Buffer
 from .errors import REMEDY, OutputExistsError, ResumeError
 from .options import ExportOptions

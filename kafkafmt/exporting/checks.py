@@ -9,9 +9,9 @@ from os import PathLike
 from pathlib import Path
 
 from ..log import PartitionDir, PartitionLog, SegmentFile
-from ..log.auditing.salvage_output import OutputPlaceError
-from ..log.format.local_files import open_regular
-from ..paths import Location, UrlPath, input_path
+from ..log.repairing import OutputPlaceError
+from ..log.storage import open_regular
+from ..support.paths import Location, UrlPath, input_path
 
 
 def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath]) -> None:

@@ -12,18 +12,15 @@ from dataclasses import dataclass
 from .._backend import core
 from ..constants import MAX_OFFSET
 from ..log import PartitionDir, PartitionLog, SegmentFile
-from ..log.format.file_view import FileView, content_size
-from ..log.format.files import path_exists
-from ..log.format.unreadable import overlapping
-from ..log.reading.missing import check_retention, unavailable
-from ..log.reading.plan import SegmentPlan, plan_segment
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.transactions import Transactions
+from ..log.catalog import check_retention, unavailable
+from ..log.damage import ReadLimits, SegmentPlan, plan_segment
+from ..log.storage import FileView, content_size, overlapping, path_exists
+from ..log.transactions import Transactions
 from ..records.reader import ALL_OFFSETS
 from ..spark.hosts import host_name, with_host
 from ..spark.source.same_log import check_complete, has_less_data
 from ..spark.source.splits import Split
-from ..text import quantity
+from ..support.text import quantity
 from .tasks import BundleResult, Manifest
 
 COMPARED_BYTES = 1 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..paths import Location
+from ..support.paths import Location
 
 REMEDY = "export to another output, or replace this output (overwrite)"
 """Advice for the user if an output cannot be resumed."""

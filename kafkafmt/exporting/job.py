@@ -24,16 +24,14 @@ from datetime import UTC, datetime
 from time import perf_counter
 
 from ..log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
-from ..log.auditing.reports import UnreadablePartition
-from ..log.auditing.run import error_text
-from ..log.reading.plan import SegmentPlan
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.transactions import TransactionInDoubtError, Transactions
-from ..paths import full_disk_named
+from ..log.damage import ReadLimits, SegmentPlan
+from ..log.transactions import TransactionInDoubtError, Transactions
+from ..log.verifying import UnreadablePartition, error_text
 from ..spark.source.same_log import up_to_content
 from ..spark.source.splits import SPLIT_BYTES, Split, alone, cut_splits, stable_part
-from ..text import counted, encode_indented_json
-from ..text import size as size_text
+from ..support.paths import full_disk_named
+from ..support.text import counted, encode_indented_json
+from ..support.text import size as size_text
 from .bucket_output import output_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_access, check_names, check_place

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TypeVar
 
-from ..threads import StoppablePool
+from ..support.threads import StoppablePool
 from .engine import JobProgress
 
 T = TypeVar("T")

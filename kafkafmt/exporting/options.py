@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
-from ..arguments import one_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
-from ..log.reading.record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection
-from ..paths import check_output, without_secrets
-from ..text import shown
+from ..log.reading import EVERYTHING, OffsetBound, OffsetRange, Selection
+from ..support.arguments import one_of
+from ..support.paths import check_output, without_secrets
+from ..support.text import shown
 
 CODECS = ("zstd", "snappy", "lz4", "none")
 DIRECTORY_COLUMNS = ("topic", "partition")

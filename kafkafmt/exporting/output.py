@@ -18,7 +18,7 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from ..paths import Location
+from ..support.paths import Location
 from .layout import OutputLayout
 
 PATHS = OutputLayout(PurePath())

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..arrow import SCHEMA, schema_of
+from ..arrow.builder import SCHEMA, schema_of
 from .dates import fields_of
 from .options import DEFAULT_FILE_SIZE, DIRECTORY_COLUMNS
 

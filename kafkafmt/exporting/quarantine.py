@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..log import Damage, PartitionDir
-from ..log.format.file_view import FileView
-from ..log.format.unreadable import overlapping
-from ..log.reading.damaged_spans import DamageColumns
-from ..log.reading.offset_interval import OffsetInterval
-from ..log.reading.plan import SegmentPlan
+from ..log.damage import DamageColumns, SegmentPlan
+from ..log.reading import OffsetInterval
+from ..log.storage import FileView, overlapping
 from .options import ExportOptions
 from .parquet import open_writer
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..log import Damage, Finding
-from ..log.auditing.reports import UnreadablePartition, damage_dict
-from ..log.reading.transactions import Doubt
-from ..notebook import html_table
-from ..paths import Location, UrlPath
+from ..log.transactions import Doubt
+from ..log.verifying import UnreadablePartition, damage_dict
+from ..support.notebook import html_table
+from ..support.paths import Location, UrlPath
 from .options import ExportOptions
 
 

@@ -8,11 +8,11 @@ from dataclasses import fields
 from datetime import UTC, datetime
 
 from .._backend import backend
-from ..extras import LIBRARIES, kafkafmt_version, library_versions
 from ..log import Discovery, PartitionDir
-from ..log.auditing.reports import UnreadablePartition
-from ..log.reading.plan import SegmentPlan
-from ..paths import Location
+from ..log.damage import SegmentPlan
+from ..log.verifying import UnreadablePartition
+from ..support.extras import LIBRARIES, kafkafmt_version, library_versions
+from ..support.paths import Location
 from .options import ExportOptions
 from .report import (
     Codec,

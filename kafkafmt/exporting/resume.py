@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..log import PartitionLog
-from ..log.reading.offset_interval import OffsetInterval
-from ..text import offset_range, plain, shown
+from ..log.reading import OffsetInterval
+from ..support.text import offset_range, plain, shown
 from .errors import REMEDY, ResumeError
 from .layout import OutputLayout
 from .options import ExportOptions

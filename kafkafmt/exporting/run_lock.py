@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..log.format.store_base import Store, StoredFile
-from ..paths import UrlPath
+from ..log.storage import Store, StoredFile
 from ..spark.hosts import host_name
 from ..spark.processes import process_space, start_time
-from ..text import quantity
+from ..support.paths import UrlPath
+from ..support.text import quantity
 
 LOCK = "_export.lock"
 CLOCK = "_export.clock-"

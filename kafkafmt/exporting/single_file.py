@@ -15,8 +15,8 @@ from pathlib import PurePath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..arrow import SCHEMA, repeated_partition, repeated_topic, schema_of
-from ..log.auditing.salvage_output import OutputPlaceError
+from ..arrow.builder import SCHEMA, repeated_partition, repeated_topic, schema_of
+from ..log.repairing import OutputPlaceError
 from .errors import OutputExistsError
 from .layout import report_of
 from .options import ExportOptions

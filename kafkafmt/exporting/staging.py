@@ -38,8 +38,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..log.auditing.salvage_output import OutputPlaceError
-from ..paths import Location, is_device_or_pipe, output_path
+from ..log.repairing import OutputPlaceError
+from ..support.paths import Location, is_device_or_pipe, output_path
 from .errors import OutputExistsError, ResumeError
 from .output import PATHS, AttemptFiles, Output, WrittenFile
 

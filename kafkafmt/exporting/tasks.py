@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrow import ArrowBuilder, schema_of
-from ..arrow_columns import TARGET_BYTES
+from ..arrow.builder import ArrowBuilder, schema_of
+from ..arrow.columns import TARGET_BYTES
 from ..log import Damage, PartitionLog, SegmentFile
-from ..log.reading.partition import ignore
-from ..log.reading.plan import SegmentPlan
-from ..log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
-from ..log.reading.single_pass import UnconfirmedError
+from ..log.damage import DEFAULT_LIMITS, ReadLimits, SegmentPlan
+from ..log.reading import UnconfirmedError, ignore
 from ..spark.hosts import host_name
 from ..spark.source.pieces import Piece, WholePartitions
 from ..spark.source.splits import Split

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..log import Damage, PartitionLog, SegmentFile
-from ..log.reading.offset_interval import OffsetInterval
-from ..log.reading.plan import SegmentPlan
-from ..log.reading.transactions import Doubt
+from ..log.damage import SegmentPlan
+from ..log.reading import OffsetInterval
+from ..log.transactions import Doubt
 from ..spark.source.pieces import Piece
 from ..spark.source.splits import Split, make_splits, may_hold, stable_part
 from .bundles import Bundle

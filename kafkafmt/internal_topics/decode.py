@@ -23,7 +23,7 @@ from ..errors import KafkaFormatError, StructureError, TruncatedError, Unsupport
 from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.as_json import uuid_text
 from ..messages.schema import Heading, parse_messages
-from ..text import quantity
+from ..support.text import quantity
 
 TOPICS = {
     "__consumer_offsets": "consumer_offsets",

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, NO_END
 from ..errors import StructureError
 from ..log import Damage, DamagedLogError, PartitionLog
-from ..log.auditing.run import error_text
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.record_selection import Time
-from ..log.reading.sources import Source, single_path
+from ..log.catalog import Source, single_path
+from ..log.damage import ReadLimits
+from ..log.reading import Time
+from ..log.verifying import error_text
 from ..messages.as_json import uuid_text
-from ..notebook import html_table
-from ..text import offset_range
+from ..support import arguments
+from ..support.notebook import html_table
+from ..support.text import offset_range
 from .image import ZK_MIGRATION_STATES, Image
 from .models import (
     ClusterInfo,

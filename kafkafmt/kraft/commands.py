@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from ..text import plain, shown
+from ..support.text import plain, shown
 from .cluster_metadata import ClusterMetadata, acl_order
 from .models import MetadataAcl, MetadataConfig, MetadataQuota, MetadataTopic
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .. import arguments
-from ..notebook import html_table
+from ..support import arguments
+from ..support.notebook import html_table
 from .cluster_metadata import ClusterMetadata
 from .models import MetadataTopic, Row
 

@@ -10,15 +10,13 @@ from ..constants import NO_END
 from ..errors import KafkaFormatError
 from ..internal_topics.decode import read_metadata_record
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog
-from ..log.format.file_view import FileView
-from ..log.reading.loss import is_loss
-from ..log.reading.offset_interval import OffsetInterval
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.segment_walker import Walker
+from ..log.damage import ReadLimits, Walker
+from ..log.reading import OffsetInterval, is_loss
+from ..log.storage import FileView
 from ..messages import SchemaMessage
 from ..records import RecordReader, decode_control_record
 from ..records.control import KRAFT_VERSION, KRAFT_VOTERS, LEADER_CHANGE, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
-from ..text import offset_range
+from ..support.text import offset_range
 from .image import Image, ReplayError
 from .models import Endpoint, MetadataVoter, ReplayProblem
 from .source import SnapshotFile

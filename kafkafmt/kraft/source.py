@@ -11,12 +11,10 @@ from typing import Any
 
 from ..errors import KafkaFormatError
 from ..log import NoLogError, PartitionDir, discover
-from ..log.format.checkpoints import META_PROPERTIES, read_meta_properties
-from ..log.format.file_view import read_text
-from ..log.format.files import is_file, list_directory, path_exists
-from ..log.reading.archives import archive_root
-from ..log.reading.patterns import matching
-from ..paths import Location, UrlPath, input_path
+from ..log.catalog import archive_root, matching
+from ..log.formats import META_PROPERTIES, read_meta_properties
+from ..log.storage import is_file, list_directory, path_exists, read_text
+from ..support.paths import Location, UrlPath, input_path
 
 METADATA_PARTITION = "__cluster_metadata-0"
 SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")

@@ -2,28 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from ..on_demand import names_on_demand
-from .format.process import WrongProcessError
-from .reading.discovery import Discovery, NoLogError
-from .reading.missing import UnavailableSegmentError
-from .reading.models import Damage, DamagedLogError, Finding
-from .reading.partition import PartitionLog
-from .reading.partition_dir import PartitionDir, SegmentFile
-from .reading.replicas import DuplicatePartitionError, discover
+from ..support.on_demand import names_on_demand
+from .catalog import Discovery, NoLogError, PartitionDir, SegmentFile, UnavailableSegmentError
+from .findings import Damage, DamagedLogError, Finding
+from .reading import DuplicatePartitionError, PartitionLog, discover
+from .storage import WrongProcessError
 
 if TYPE_CHECKING:
-    from .writing.log_directory import LogDirectory
-    from .writing.mounting import StrayPartitionWarning
-    from .writing.settings import LogSettings
-    from .writing.writer import Appended, LogWriter
+    from .writing import Appended, LogDirectory, LogSettings, LogWriter, StrayPartitionWarning
 else:
     __getattr__ = names_on_demand(
         __name__,
         {
-            "writing.log_directory": ("LogDirectory",),
-            "writing.mounting": ("StrayPartitionWarning",),
-            "writing.settings": ("LogSettings",),
-            "writing.writer": ("Appended", "LogWriter"),
+            "writing": ("Appended", "LogDirectory", "LogSettings", "LogWriter", "StrayPartitionWarning"),
         },
     )
 

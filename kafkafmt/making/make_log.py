@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..arguments import integer, one_of
 from ..log import LogDirectory, StrayPartitionWarning
-from ..log.auditing.salvage_output import Output, OutputPlaceError
-from ..log.format.names import MAX_PARTITION, is_topic_name
-from ..log.writing.mounting import strays
-from ..notebook import html_table
-from ..paths import output_path
+from ..log.formats import MAX_PARTITION, is_topic_name
+from ..log.repairing import Output, OutputPlaceError
+from ..log.writing import strays
 from ..records import BatchBuilder
 from ..records.build import DEFAULT_BATCH_BYTES
-from ..times import now_millis
+from ..support.arguments import integer, one_of
+from ..support.notebook import html_table
+from ..support.paths import output_path
+from ..support.times import now_millis
 from .row_writer import ENCODINGS, RowWriter, wrong_topic
 
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")

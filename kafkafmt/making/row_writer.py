@@ -13,11 +13,11 @@ import numpy as np
 
 from ..errors import InvalidError, TooLargeError
 from ..log import LogDirectory, LogWriter
-from ..log.format.names import is_topic_name
+from ..log.formats import is_topic_name
 from ..records import BatchBuilder, Partitioner, columns_of
 from ..records.columns import Columns, taken_rows
-from ..text import shown
-from ..times import now_millis
+from ..support.text import shown
+from ..support.times import now_millis
 from ..types import IntArray
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arguments import one_of
-from ..paths import local_path
-from ..text import shown
+from ..support.arguments import one_of
+from ..support.paths import local_path
+from ..support.text import shown
 
 FORMATS = ("parquet", "csv", "json")
 """File formats that can be read. "json" means JSON lines."""

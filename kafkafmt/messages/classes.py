@@ -18,7 +18,7 @@ from uuid import UUID
 from .._backend import core
 from ..constants import WIRE_STRUCT, WIRE_TYPES
 from ..errors import UnsupportedError
-from ..text import quantity
+from ..support.text import quantity
 from ..types import Buffer
 from .schema import NONE, Field, Struct, Versions
 

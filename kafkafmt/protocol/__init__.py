@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..text import shown
+from ..support.text import shown
 from .decode import DecodedFrame, decode_requests, decode_responses
 from .error_codes import ErrorCode
 from .frames import read_request, read_response, write_request, write_response

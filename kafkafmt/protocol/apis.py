@@ -11,9 +11,9 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
-from ..arguments import integer
 from ..messages.schema import Heading, Struct, Versions, parse_message
-from ..text import shown
+from ..support.arguments import integer
+from ..support.text import shown
 
 PRODUCE = 0
 FETCH = 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
-from ..text import quantity
+from ..support.text import quantity
 from . import apis
 from .apis import SASL_HANDSHAKE
 from .foreign import HEAD_BYTES, ends_inside, explain, foreign_protocol

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .._backend import core
 from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
 from ..messages import layout_of
-from ..text import quantity
+from ..support.text import quantity
 from ..types import Buffer, byte_view, view_of
 from . import apis
 from .error_codes import ErrorCode

@@ -13,11 +13,11 @@ from functools import cache
 from typing import Any, ClassVar, Final, Literal, cast
 
 from .. import messages
-from ..arguments import one_of
 from ..errors import UnsupportedError
 from ..messages import SchemaMessage, make_class
 from ..messages.schema import snake_case
-from ..text import quantity
+from ..support.arguments import one_of
+from ..support.text import quantity
 from . import apis
 from .apis import Api
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import UUID
 
 from ..records import iter_tables
-from ..sharing import shared
+from ..support.sharing import shared
 from ..types import Buffer, last_offsets
 from . import apis
 from .message_classes import REQUEST, RESPONSE, Message, UnknownBody

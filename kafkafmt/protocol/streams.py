@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from threading import Lock, RLock
 from typing import Any
 
-from ..arguments import integer
 from ..errors import KafkaFormatError, StructureError, TooLargeError
-from ..sharing import shared
-from ..text import quantity
+from ..support.arguments import integer
+from ..support.sharing import shared
+from ..support.text import quantity
 from ..types import Buffer, byte_view
 from . import apis
 from .frames import SIZE_BYTES, correlation_id_of, read_response

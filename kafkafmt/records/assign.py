@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._backend import core
-from ..arguments import fitting, integer
 from ..constants import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -26,7 +25,8 @@ from ..constants import (
     MAX_TIMESTAMP_AT,
 )
 from ..errors import InvalidError, OffsetOverflowError, TruncatedError
-from ..text import quantity
+from ..support.arguments import fitting, integer
+from ..support.text import quantity
 from ..types import BATCH_DTYPE, BatchTable, Buffer, view_of
 from .reader import RecordReader
 

@@ -25,8 +25,8 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import StructureError
-from ..sharing import shared
-from ..text import quantity
+from ..support.sharing import shared
+from ..support.text import quantity
 from ..types import BatchTable, Buffer, byte_view
 from .reader import iter_tables
 from .stream import read_records

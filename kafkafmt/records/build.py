@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Unpack
 
 from ..errors import TooLargeError
-from ..sharing import shared
+from ..support.sharing import shared
 from .builder import BatchBuilder
 from .columns import Columns
 from .signatures import BatchOptions, BuilderOptions, RecordLike

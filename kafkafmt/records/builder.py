@@ -12,7 +12,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from .._backend import core
-from ..arguments import fitting, integer
 from ..constants import (
     CODEC_LZ4,
     CODEC_NAMES,
@@ -30,13 +29,14 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError
-from ..text import quantity, shown
+from ..support.arguments import fitting, integer
+from ..support.text import quantity, shown
 from .columns import Columns
 from .lz4v0 import with_wrong_checksum
 from .signatures import AppendRecord, ExtendRecords
 
 if TYPE_CHECKING:
-    from ..compressor import Compressor
+    from ..codecs.compressor import Compressor
 
 _CHUNK_ROWS = 1024
 """Number of records that are passed to `RecordBuffer` in one call."""
@@ -344,7 +344,7 @@ def _compressor(codec: int, level: int | None) -> Compressor | None:
         if level is not None:
             raise ValueError(f"level is {level}, but codec is none; pass a codec that compresses, or omit level")
         return None
-    from ..compressor import Compressor  # Import it only here, because it loads compression packages.
+    from ..codecs.compressor import Compressor  # Import it only here, because it loads compression packages.
 
     return Compressor(codec, level)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..text import quantity, shown
+from ..support.text import quantity, shown
 from ..types import Buffer, HeaderSpans, IntArray, RecordColumns, Spans
 from .binary_columns import binary_column, refuse_masked
 from .header_columns import header_column

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import core
-from ..arguments import fitting
 from ..constants import CONTROL_ABORT, CONTROL_COMMIT, CRC_START
 from ..errors import KafkaFormatError, StructureError
 from ..messages import SchemaMessage, layout_of, make_class, to_json
 from ..messages.schema import parse_messages
-from ..text import quantity
+from ..support.arguments import fitting
+from ..support.text import quantity
 from ..types import BatchTable, Buffer, IntArray, view_of
 from .builder import BatchBuilder
 from .reader import RecordReader

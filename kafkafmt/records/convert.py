@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import core
-from ..arguments import integer
 from ..constants import (
     ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,
@@ -44,6 +43,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import InvalidError, KafkaFormatError, TooLargeError, UnsupportedError
+from ..support.arguments import integer
 from ..types import BatchTable, Buffer, byte_view, divided_at
 from .assign import codecs_of, scan_all
 from .build import DEFAULT_BATCH_BYTES
@@ -371,8 +371,8 @@ def _in_codec(reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int
 
 class _Packer:
     def __init__(self, codec: int, level: int | None, max_batch_bytes: int) -> None:
-        from ..codecs import Arena, Decompressor
-        from ..compressor import Compressor
+        from ..codecs.compressor import Compressor
+        from ..codecs.decompressor import Arena, Decompressor
 
         self._codec = codec
         self._compressor = None if codec == CODEC_NONE else Compressor(codec, level)

@@ -16,7 +16,7 @@ import numpy as np
 from .._backend import core
 from ..constants import BATCH_HEADER_SIZE, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_AT, MAX_OFFSET
 from ..errors import ChecksumError, KafkaFormatError, StructureError, TruncatedError
-from ..text import quantity
+from ..support.text import quantity
 from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 
 CRC_BUDGET = 4

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..text import shown
+from ..support.text import shown
 from ..types import HeaderSpans
 from .binary_columns import arrow_array, arrow_binary, exact_integers, exact_spans, joined, present, starts_of
 

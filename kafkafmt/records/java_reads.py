@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .._backend import core
+from ..codecs.zstd_frames import header_size
 from ..constants import CODEC_GZIP, CODEC_LZ4, CODEC_MASK, CODEC_NONE, CODEC_SNAPPY, CODEC_ZSTD, MAX_OFFSET
 from ..types import BatchTable, Buffer, IntArray, byte_view
-from ..zstd_frames import header_size
 from .convert import recompress
 from .odd_ends import OddEnd
 from .reader import RecordReader

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..constants import MAX_OFFSET, MIN_OFFSET, NO_TIMESTAMP
-from ..text import shown
+from ..support.text import shown
 from ..types import IntArray
 from .binary_columns import arrow_array, present
 

@@ -20,7 +20,7 @@ from ..types import BATCH_DTYPE, BatchTable, Buffer, RecordColumns, byte_view
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
-    from ..odd_codec_ends import Prefix
+    from ..codecs.odd_ends import Prefix
 
 
 class OddEnd(NamedTuple):
@@ -37,7 +37,7 @@ class OddEnd(NamedTuple):
 def complete_prefix(payload: memoryview, row: Any, limit: int) -> Prefix | None:
     """Decompress data that a `Decompressor` has refused. Return None unless all records of its batch are complete."""
     # This module is imported only when necessary, because it imports the compression packages.
-    from ..odd_codec_ends import decompress_prefix
+    from ..codecs.odd_ends import decompress_prefix
 
     codec = int(row["attributes"]) & CODEC_MASK
     if row["magic"] == MAGIC_V0 and codec == CODEC_LZ4:
@@ -92,7 +92,7 @@ def first_records(buffer: Buffer, row: Any, limit: int) -> tuple[bytes, BatchTab
 
 
 def _decompressed(codec: int, payload: memoryview, limit: int) -> bytes:
-    from ..codecs import Arena, Decompressor
+    from ..codecs.decompressor import Arena, Decompressor
 
     arena = Arena(1 << 16)
     size = Decompressor(limit).decompress(codec, payload, arena)
@@ -101,7 +101,7 @@ def _decompressed(codec: int, payload: memoryview, limit: int) -> bytes:
 
 def _beginning(codec: int, payload: memoryview, limit: int) -> bytes:
     """Return as much of the decompressed data as possible."""
-    from ..odd_codec_ends import decompress_prefix
+    from ..codecs.odd_ends import decompress_prefix
 
     try:
         return _decompressed(codec, payload, limit)

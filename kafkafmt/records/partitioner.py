@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import core
-from ..arguments import integer
+from ..support.arguments import integer
 from ..types import Buffer, LengthArray
 from .binary_columns import binary_column
 

@@ -17,7 +17,7 @@ from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, byte_view
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
-    from ..codecs import Arena, Decompressor
+    from ..codecs.decompressor import Arena, Decompressor
     from .odd_ends import OddEnd
 
 ARENA_BYTES = 768 * 1024
@@ -53,14 +53,14 @@ class PayloadReader:
 
     @cached_property
     def _arena(self) -> Arena:
-        from ..codecs import Arena
+        from ..codecs.decompressor import Arena
 
         return Arena()
 
     @cached_property
     def _decompressor(self) -> Decompressor:
         # `codecs` is imported only when necessary, because it imports the compression packages.
-        from ..codecs import Decompressor
+        from ..codecs.decompressor import Decompressor
 
         return Decompressor(self._max_batch_bytes)
 

@@ -7,9 +7,9 @@ from typing import Literal, overload
 
 import numpy as np
 
-from .. import arguments
 from .._backend import core
 from ..constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET
+from ..support import arguments
 from ..types import BATCH_DTYPE, COLUMNS, Buffer, RecordColumns, view_of
 from .damage import incomplete_batch
 from .isolation import AbortedTransactions

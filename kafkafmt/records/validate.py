@@ -21,7 +21,6 @@ from typing import Unpack
 import numpy as np
 
 from .._backend import core
-from ..arguments import fitting, integer, one_of
 from ..constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
@@ -35,8 +34,9 @@ from ..constants import (
     NO_TIMESTAMP,
 )
 from ..errors import KafkaFormatError
-from ..text import shown
-from ..times import now_millis
+from ..support.arguments import fitting, integer, one_of
+from ..support.text import shown
+from ..support.times import now_millis
 from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
 from .assign import next_offset_of
 from .builder import BatchBuilder, codec_id, format_number
@@ -56,7 +56,7 @@ class _RecordChecker:
     """Decompresses and checks the records of a batch. Only one thread can use a checker at a time."""
 
     def __init__(self, max_batch_bytes: int) -> None:
-        from ..codecs import Arena, Decompressor
+        from ..codecs.decompressor import Arena, Decompressor
 
         self._decompressor, self._arena = Decompressor(max_batch_bytes), Arena(1 << 16)
 

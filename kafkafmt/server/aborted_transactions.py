@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from ..log.format.producers import Aborted as IndexEntry
-from ..log.reading.transactions import Transactions
+from ..log.formats import Aborted as IndexEntry
+from ..log.transactions import Transactions
 
 
 class AbortedTransaction(NamedTuple):

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
-from ..log.reading.record_selection import Time, offset_bound
-from ..log.reading.sources import Sources, resolve
-from ..paths import local_path
+from ..log.catalog import Sources, resolve
+from ..log.reading import Time, offset_bound
+from ..support import arguments
+from ..support.paths import local_path
 from .service import Server
 from .settings import DEFAULT_HOST, ServerLimits, ServerSettings
 

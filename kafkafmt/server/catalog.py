@@ -16,19 +16,12 @@ from uuid import UUID
 
 from ..errors import StructureError
 from ..log import NoLogError, PartitionDir, discover
-from ..log.format.checkpoints import (
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    read_meta_properties,
-    read_partition_metadata,
-    uuid_bytes,
-)
-from ..log.format.file_view import read_text
-from ..log.reading.choice import choose_partitions
-from ..log.reading.selection import select_partitions
+from ..log.catalog import choose_partitions, select_partitions
+from ..log.formats import META_PROPERTIES, PARTITION_METADATA, read_meta_properties, read_partition_metadata, uuid_bytes
+from ..log.storage import read_text
 from ..messages.as_json import uuid_text
-from ..paths import UrlPath, input_path
-from ..text import plain
+from ..support.paths import UrlPath, input_path
+from ..support.text import plain
 from .fetch_request import TopicKey
 from .resources import Resources
 from .served_partition import ServedPartition

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..constants import CONTROL_BIT, MAGIC_V2, NO_PRODUCER_ID, TRANSACTIONAL_BIT
-from ..paths import Location
+from ..support.paths import Location
 from ..types import BatchTable, IntArray, last_offsets
 
 CACHE_BYTES = 24 << 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..protocol.apis import api
-from ..text import plain, shown
+from ..support.text import plain, shown
 from .response_writer import ClosedError
 
 PARTIAL_REQUEST = "the client sent only a part of a request"

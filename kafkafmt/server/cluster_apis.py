@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import protocol
-from ..log.format.names import is_topic_name
+from ..log.formats import is_topic_name
 from ..protocol import ErrorCode
 from ..protocol.apis import API_VERSIONS
 from .catalog import Catalog, Topic

@@ -20,7 +20,7 @@ from ..protocol import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ..text import plain, shown
+from ..support.text import plain, shown
 from .catalog import Catalog
 from .groups import GroupLimits
 from .handlers import Handlers, RequestContext, distinct

@@ -25,7 +25,7 @@ from ..protocol import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from ..text import plain
+from ..support.text import plain
 from .catalog import Catalog, Topic
 from .cluster_apis import READ_OPERATIONS, missing_topic_error
 from .configs import ConfigApis, KnownConfigs

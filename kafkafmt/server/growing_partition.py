@@ -8,14 +8,14 @@ from threading import RLock
 
 from ..constants import READ_COMMITTED
 from ..log import Damage, NoLogError, PartitionDir, PartitionLog, discover
-from ..log.format.checkpoints import PARTITION_METADATA
-from ..log.format.files import Stamp, joined, stamp_of
-from ..log.reading.index_ranges import Border, Stretch, whole_segment
-from ..log.reading.partition_dir import SegmentFile
-from ..log.reading.read_limits import ReadLimits
-from ..paths import UrlPath
+from ..log.catalog import SegmentFile
+from ..log.damage import ReadLimits
+from ..log.formats import PARTITION_METADATA
+from ..log.scanning import Border, Stretch, whole_segment
+from ..log.storage import Stamp, joined, stamp_of
 from ..records.java_reads import not_read_by_java
-from ..text import quantity
+from ..support.paths import UrlPath
+from ..support.text import quantity
 from ..types import BatchTable, Buffer, last_offsets
 from .checked_batches import BatchLists, CheckedBatches
 from .open_files import inode_of

@@ -19,12 +19,11 @@ from ..errors import KafkaFormatError
 from ..internal_topics.decode import TRANSACTION_STATES, UnknownTypeError, read_coordinator_record
 from ..kraft.cluster_metadata import metadata
 from ..log import Damage, NoLogError, PartitionLog, discover
-from ..log.reading.group_records import GROUPS_TOPIC
-from ..log.reading.groups import GroupState, read_group_state
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.record_selection import Selection
-from ..paths import input_path
-from ..text import counted
+from ..log.damage import ReadLimits
+from ..log.groups import GROUPS_TOPIC, GroupState, read_group_state
+from ..log.reading import Selection
+from ..support.paths import input_path
+from ..support.text import counted
 from .settings import ServerSettings
 
 TRANSACTIONS_TOPIC = "__transaction_state"

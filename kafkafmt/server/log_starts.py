@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from threading import Lock
 
 from ..errors import StructureError
-from ..log.format.checkpoints import LOG_STARTS, read_offset_checkpoint
-from ..log.format.file_view import read_text
-from ..log.format.files import Stamp, stamp_of
-from ..paths import Location, UrlPath
+from ..log.formats import LOG_STARTS, read_offset_checkpoint
+from ..log.storage import Stamp, read_text, stamp_of
+from ..support.paths import Location, UrlPath
 from .tail import settled
 
 CHECK_SECONDS = 1.0

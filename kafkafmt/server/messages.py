@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 
-from ..text import counted
+from ..support.text import counted
 
 MOST_MESSAGES = 1000
 """Largest number of log messages that are kept."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import protocol
 from ..errors import KafkaFormatError
-from ..log.format.leader_epochs import end_offset_for
+from ..log.formats import end_offset_for
 from ..protocol import ErrorCode
 from .catalog import Catalog
 from .fetch import READ_COMMITTED_LEVEL, wrong_epoch

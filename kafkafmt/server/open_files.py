@@ -8,8 +8,8 @@ import resource
 from collections import OrderedDict
 from threading import Lock
 
-from ..log.format.file_view import FileView
-from ..paths import Location, UrlPath
+from ..log.storage import FileView
+from ..support.paths import Location, UrlPath
 
 MOST_DESCRIPTORS = 1 << 20
 

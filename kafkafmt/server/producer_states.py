@@ -5,11 +5,17 @@ from __future__ import annotations
 from ..constants import NO_END
 from ..errors import KafkaFormatError
 from ..log import PartitionLog
-from ..log.format.file_view import read_bytes
-from ..log.format.files import list_directory
-from ..log.format.names import file_name, offsets_in
-from ..log.format.producers import Producers, marker_reader, read_markers
-from ..log.format.snapshots import ProducerEntry, entries_of, states_in
+from ..log.formats import (
+    ProducerEntry,
+    Producers,
+    entries_of,
+    file_name,
+    marker_reader,
+    offsets_in,
+    read_markers,
+    states_in,
+)
+from ..log.storage import list_directory, read_bytes
 
 
 def read_producers(log: PartitionLog, max_batch_bytes: int, end: int = NO_END) -> list[ProducerEntry]:

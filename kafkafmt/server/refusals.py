@@ -14,7 +14,7 @@ from typing import Any
 from .. import protocol
 from ..protocol import ErrorCode
 from ..protocol.apis import api
-from ..text import plain
+from ..support.text import plain
 from .handlers import Handlers, RequestContext
 from .settings import ServerSettings
 

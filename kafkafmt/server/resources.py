@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Generator
 from threading import Lock
 
-from ..log.reading.part import Part
+from ..log.reading import Part
 from .checked_batches import BatchCache
 from .log_starts import LogStarts
 from .open_files import OpenFiles

@@ -7,8 +7,8 @@ import os
 from collections.abc import Coroutine
 from typing import Any
 
-from ..log.format.unreadable import DISK_ERRORS
-from ..paths import UrlPath
+from ..log.storage import DISK_ERRORS
+from ..support.paths import UrlPath
 from .catalog import Catalog
 from .memory import HeldMemory
 from .open_files import OpenSegment

@@ -18,7 +18,7 @@ from ..protocol import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from ..text import plain
+from ..support.text import plain
 from .handlers import ANSWER_TOKEN, CLOSE_AFTER_RESPONSE, Connection, Handlers, RequestContext
 from .scram import ScramError, ScramServer
 from .users import MECHANISMS, PLAIN, Users

@@ -11,14 +11,11 @@ import numpy as np
 from ..constants import CODEC_MASK, CODEC_NONE, NO_END, READ_COMMITTED
 from ..errors import KafkaFormatError
 from ..log import PartitionDir, PartitionLog
-from ..log.format.leader_epochs import Epochs
-from ..log.format.snapshots import ProducerEntry
-from ..log.reading.lookups import Place, find_batch_start, find_max_timestamp, find_timestamp
-from ..log.reading.models import DamagedLogError
-from ..log.reading.part import Part
-from ..log.reading.record_selection import OffsetBound
-from ..paths import Location
+from ..log.findings import DamagedLogError
+from ..log.formats import Epochs, ProducerEntry
+from ..log.reading import OffsetBound, Part, Place, find_batch_start, find_max_timestamp, find_timestamp
 from ..records.java_reads import not_read_by_java
+from ..support.paths import Location
 from ..types import BATCH_DTYPE, BatchTable, last_offsets
 from .checked_batches import CheckedBatches, Omitted, Span
 from .growing_partition import MOST_REPORTED, GrowingPartition

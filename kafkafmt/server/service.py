@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
-from ..text import counted, shown
+from ..support.text import counted, shown
 from .catalog import Catalog
 from .cluster_apis import ClusterApis
 from .connection import ClientConnection, Shared

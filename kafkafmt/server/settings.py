@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED
-from ..log.reading.record_selection import OffsetBound
+from ..log.reading import OffsetBound
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092

@@ -12,14 +12,12 @@ import numpy as np
 from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET, MAX_RELATIVE_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
 from ..log import Damage, PartitionLog
-from ..log.format.file_view import FileView
-from ..log.format.preallocated import is_hole, only_zeros
-from ..log.reading.index_lookup import batch_at
-from ..log.reading.index_ranges import last_border
-from ..log.reading.partition_dir import SegmentFile
-from ..log.reading.segment_tables import FIRST_READ
-from ..log.reading.segment_walker import Walker
-from ..paths import UrlPath
+from ..log.catalog import SegmentFile
+from ..log.damage import FIRST_READ, Walker
+from ..log.reading import batch_at
+from ..log.scanning import last_border
+from ..log.storage import FileView, is_hole, only_zeros
+from ..support.paths import UrlPath
 from ..types import BatchTable, Buffer, last_offset, last_offsets
 
 Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]

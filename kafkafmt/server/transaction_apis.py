@@ -19,7 +19,7 @@ from ..protocol import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from ..text import plain
+from ..support.text import plain
 from .catalog import Catalog
 from .handlers import Handlers, RequestContext, distinct
 from .internal_topics import Transaction, read_transactions

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from ..constants import NO_END
 from ..log import PartitionLog
-from ..log.reading.transaction_walk import TransactionWalk, settle_hidden
-from ..log.reading.transactions import Transactions
+from ..log.transactions import Transactions, TransactionWalk, settle_hidden
 from ..types import BatchTable, Buffer
 from .aborted_transactions import AbortedTransactions
 

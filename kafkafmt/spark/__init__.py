@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..extras import install_line
+from ..support.extras import install_line
 
 _HOMES = {
     "register": "source.data_source",

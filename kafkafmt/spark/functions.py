@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from .._backend import core
-from ..arguments import one_of
-from ..arrow import ArrowBuilder, schema_of
+from ..arrow.builder import ArrowBuilder, schema_of
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..records import Chunk
-from ..text import shown
+from ..support.arguments import one_of
+from ..support.text import shown
 from ..types import RecordColumns
 from .inputs import Found, OnFault, RecordDataDecoder, decode_path, in_row
 from .messages import say

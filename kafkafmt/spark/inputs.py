@@ -11,11 +11,11 @@ from .._backend import core
 from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT
 from ..errors import KafkaFormatError
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.record_selection import Selection
+from ..log.damage import ReadLimits
+from ..log.reading import Selection
 from ..records import Chunk, RecordReader
 from ..records.damage import DamageScanner, incomplete_batch
-from ..text import shown
+from ..support.text import shown
 from ..types import BATCH_DTYPE, BatchTable, Buffer, RecordColumns
 from .source.reading import say
 

@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from ..text import plain
+from ..support.text import plain
 
 log: logging.Logger = logging.getLogger("kafkafmt.spark")
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..paths import UrlPath, input_path, is_url, local_path, without_secrets
-from ..text import shown
+from ..support.paths import UrlPath, input_path, is_url, local_path, without_secrets
+from ..support.text import shown
 
 NO_BROKER = "because no broker is contacted"
 """Part of a log message: the reason why an option for the connection to a broker is ignored."""

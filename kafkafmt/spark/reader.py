@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import millis, one_of, optional_integer
 from ..constants import ISOLATION_LEVELS, READ_UNCOMMITTED
-from ..log.reading.sources import Sources, resolve
+from ..log.catalog import Sources, resolve
+from ..support.arguments import millis, one_of, optional_integer
 from .option_text import check_names
 from .schema import struct_of
 from .source.data_source import register

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..text import shown
+from ..support.text import shown
 
 HEADERS = "headers"
 TYPES: dict[str, DataType] = {

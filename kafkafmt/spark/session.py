@@ -14,8 +14,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..extras import install_line
-from ..java import SparkMissingError, find_java
+from ..support.extras import install_line
+from ..support.java import SparkMissingError, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from .. import arguments
-from ..log.reading.byte_pattern import BytePattern
-from ..log.reading.find import Conditions, HeaderEquals
-from ..log.reading.json_path import JsonEquals, json_path
-from ..text import shown
+from ..log.finding import BytePattern, Conditions, HeaderEquals, JsonEquals, json_path
+from ..support import arguments
+from ..support.text import shown
 
 Pattern = str | bytes | re.Pattern[bytes]
 """Type of the arguments `key_regex` and `value_regex`."""

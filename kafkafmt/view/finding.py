@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
 from .._backend import core
-from ..log.reading.find import Conditions, matching
+from ..log.finding import Conditions, matching
 from ..records import Chunk
-from ..text import counted
+from ..support.text import counted
 from ..types import COLUMNS, RecordColumns
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_conditions, parse_limit
 from .selection_arguments import SelectionArguments

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .. import arguments
 from ..log import Damage, PartitionLog
-from ..log.auditing.group_report import GroupReport, GroupTotal, report_groups
-from ..log.auditing.reports import UnreadablePartition
-from ..log.auditing.run import OnMessage, Run
-from ..log.reading.group_records import GROUPS_TOPIC
-from ..log.reading.groups import CommittedOffset, Group, read_group_state
-from ..log.reading.record_selection import Time
-from ..notebook import html_table
-from ..text import counted
+from ..log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
+from ..log.inspecting import GroupReport, GroupTotal, report_groups
+from ..log.reading import Time
+from ..log.verifying import OnMessage, Run, UnreadablePartition
+from ..support import arguments
+from ..support.notebook import html_table
+from ..support.text import counted
 from .selection_arguments import ON_ERROR
 
 if TYPE_CHECKING:
@@ -108,7 +106,7 @@ class Groups:
               which contain no expiry time
             - log_end_offset, lag: int64; null if the partition was not found or cannot be read
         """
-        from ..arrow import committed_offsets
+        from ..arrow.builder import committed_offsets
 
         return committed_offsets(self.offsets)
 

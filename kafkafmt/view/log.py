@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING, Unpack, overload
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, NoLogError, PartitionDir, discover
-from ..log.reading.choice import choose_partitions
-from ..log.reading.discovery import Discovery
-from ..log.reading.follow import Follower
-from ..log.reading.following import POLL, Followers, paths_to_follow
-from ..log.reading.group_records import GROUPS_TOPIC
-from ..log.reading.record_selection import Time
-from ..log.reading.selection import like, select_partitions
-from ..log.reading.sources import AnyPath, OpenedLog
-from ..notebook import html_table
-from ..sharing import SharedIterator
-from ..text import counted, shortened, shown
+from ..log.catalog import AnyPath, Discovery, OpenedLog, choose_partitions, like, select_partitions
+from ..log.groups import GROUPS_TOPIC
+from ..log.reading import POLL, Follower, Followers, Time, paths_to_follow
+from ..support.notebook import html_table
+from ..support.sharing import SharedIterator
+from ..support.text import counted, shortened, shown
 from .groups import Groups
 from .many import read_batches
 from .partition import Partition
@@ -347,7 +342,7 @@ class Log(OpenedLog):
         TypeError, ValueError
             An argument or column is unknown or wrong.
         """
-        from ..arrow import reader, schema_of
+        from ..arrow.builder import reader, schema_of
 
         schema = schema_of(columns)
         found = choose_partitions(self.discovery, _patterns(topics), internal=False, on_message=self.messages.append)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .. import arguments
 from .._backend import core
-from ..parallel import read_parallel
+from ..support import arguments
+from ..support.parallel import read_parallel
 from .partition import Partition
 from .selection_arguments import SelectionArguments, parse_selection
 
@@ -48,7 +48,7 @@ def read_batches(
     """Check the arguments of `Topic.to_batches`, and return an iterator of several partitions."""
     # If `limit` is given, a single thread reads one partition after another, because several
     # threads would read more records than needed.
-    from ..arrow import schema_of
+    from ..arrow.builder import schema_of
 
     names = schema_of(columns).names
     parse_selection(selection, "columns", "threads", "ordered", "limit")

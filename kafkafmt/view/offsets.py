@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from .. import arguments
 from ..log import PartitionLog
-from ..log.format.leader_epochs import end_offset_for
-from ..log.reading.lookups import find_max_timestamp
-from ..log.reading.record_selection import OffsetBound, Time
-from ..log.reading.seek import Position, seek
+from ..log.formats import end_offset_for
+from ..log.reading import OffsetBound, Position, Time, find_max_timestamp, seek
+from ..support import arguments
 
 
 class PartitionOffsets:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES
-from ..log.reading.sources import Source, resolve
+from ..log.catalog import Source, resolve
+from ..support import arguments
 from .log import Log
 
 

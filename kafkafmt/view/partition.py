@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from .. import arguments
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, PartitionDir, PartitionLog
-from ..log.reading.damage_callbacks import CollectedDamage, OnDamage
-from ..log.reading.follow import Follower
-from ..log.reading.following import POLL, Followers
-from ..log.reading.read_limits import ReadLimits
-from ..log.reading.record_selection import Time, offset_bound
-from ..log.reading.sendfile import HasFileno, Sent, send
-from ..log.reading.sources import OpenedLog
-from ..notebook import html_table
+from ..log.catalog import OpenedLog
+from ..log.damage import ReadLimits
+from ..log.reading import (
+    POLL,
+    CollectedDamage,
+    Follower,
+    Followers,
+    HasFileno,
+    OnDamage,
+    Sent,
+    Time,
+    offset_bound,
+    send,
+)
 from ..records import Chunk
+from ..support import arguments
+from ..support.notebook import html_table
 from ..types import COLUMNS, RecordColumns
 from .finding import Finding
 from .offsets import PartitionOffsets
@@ -316,7 +323,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
         """
-        from ..arrow import ArrowBuilder, record_batches, schema_of
+        from ..arrow.builder import ArrowBuilder, record_batches, schema_of
 
         schema = schema_of(columns)
         builder = ArrowBuilder(self.topic, self.partition, schema)
@@ -356,7 +363,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
         """
-        from ..arrow import reader, schema_of
+        from ..arrow.builder import reader, schema_of
 
         schema = schema_of(columns)
         return reader(schema, self.to_batches(schema.names, limit=limit, **selection))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .. import arguments
 from ..constants import READ_UNCOMMITTED
-from ..log.reading.record_selection import Selection, Time, offset_bound
-from ..text import shown
+from ..log.reading import Selection, Time, offset_bound
+from ..support import arguments
+from ..support.text import shown
 
 ON_ERROR = ("fail", "skip")
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from .. import arguments
 from .._backend import core
 from ..log import Damage
-from ..log.reading.selection import existing_partitions
-from ..log.reading.sources import OpenedLog
-from ..notebook import html_table
-from ..sharing import SharedIterator
-from ..text import counted
+from ..log.catalog import OpenedLog, existing_partitions
+from ..support import arguments
+from ..support.notebook import html_table
+from ..support.sharing import SharedIterator
+from ..support.text import counted
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_limit
 from .many import read_batches, read_records
 from .partition import Partition
@@ -227,7 +226,7 @@ class Topic(OpenedLog):
         `to_batches` describes the parameters, the errors and the memory use. The Arrow record
         batches are ordered by partition and offset.
         """
-        from ..arrow import reader, schema_of
+        from ..arrow.builder import reader, schema_of
 
         schema = schema_of(columns)
         return reader(schema, self.to_batches(schema.names, threads=threads, limit=limit, **selection))

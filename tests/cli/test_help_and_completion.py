@@ -15,9 +15,9 @@ from command import inside, kafkafmt
 from golden_cases import GOLDEN
 
 import kafkafmt as k
-from kafkafmt import extras, installation
 from kafkafmt.cli.main import COMMANDS
-from kafkafmt.java import SparkMissingError
+from kafkafmt.support import extras, installation
+from kafkafmt.support.java import SparkMissingError
 
 LOG = GOLDEN / "kafka-4.3.1" / "internal" / "log"
 

@@ -20,8 +20,8 @@ from command import inside, kafkafmt
 
 from kafkafmt import records
 from kafkafmt.log import Damage
-from kafkafmt.log.reading.transactions import Doubt
-from kafkafmt.text import encode_json, plain
+from kafkafmt.log.transactions.transactions import Doubt
+from kafkafmt.support.text import encode_json, plain
 
 HOSTILE = (
     "".join(map(chr, [*range(1, 32), *range(0x7F, 0xA0)])).replace("/", "")

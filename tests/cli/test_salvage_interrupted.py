@@ -38,7 +38,7 @@ def creating(real):
 os.open = creating(os.open)
 os.rename = held(os.rename)
 os.fsync = lambda _: None
-from kafkafmt.log.format import syncing
+from kafkafmt.log.storage import syncing
 syncing.sync_file_system = held(lambda _: None)
 from kafkafmt.cli.main import run
 run()
@@ -159,7 +159,7 @@ def run_with(source: Path, output: Path, patch: str, *flags: str) -> subprocess.
 
 FAILING_PARTITION = """
 import errno, os
-from kafkafmt.log.auditing.salvage_copy import PartitionCopy
+from kafkafmt.log.repairing.salvage_copy import PartitionCopy
 real = PartitionCopy._write_indexes
 def failing(self, *args):
     if self.source.name == "t-3":
@@ -169,7 +169,7 @@ PartitionCopy._write_indexes = failing
 """
 FULL_DISK = """
 import errno, os
-from kafkafmt.log.format import local_files
+from kafkafmt.log.storage import local_files
 real_write, calls = local_files.write_new, []
 def full(*args, **options):
     calls.append(1)

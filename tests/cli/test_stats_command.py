@@ -12,7 +12,7 @@ from command import inside as kafkafmt
 from golden_cases import GOLDEN
 
 from kafkafmt.cli.chart import sparkline
-from kafkafmt.log.auditing.stats_report import Rate, RateBucket
+from kafkafmt.log.inspecting.stats_report import Rate, RateBucket
 
 CODECS = GOLDEN / "kafka-4.3.1" / "codecs" / "log"
 

@@ -12,9 +12,9 @@ from command import inside
 from golden_cases import case
 
 from kafkafmt.log import PartitionDir, PartitionLog
-from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.storage.file_view import FileView
 
-salvage = import_module("kafkafmt.log.auditing.salvage")
+salvage = import_module("kafkafmt.log.repairing.salvage_api")
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from bad_sectors import BadSectors
 from command import inside
 from golden_cases import GOLDEN
 
-from kafkafmt.log.reading import discovery
-from kafkafmt.log.reading.partition_dir import PartitionDir
+from kafkafmt.log.catalog import discovery
+from kafkafmt.log.catalog.partition_dir import PartitionDir
 
 SOURCE = GOLDEN / "kafka-4.3.1" / "segments" / "log"
 BROKEN = "segments-time-0"

@@ -22,7 +22,7 @@ from obstore.store import AzureStore
 
 import kafkafmt
 from kafkafmt.exporting.errors import OutputExistsError
-from kafkafmt.paths import UrlPath
+from kafkafmt.support.paths import UrlPath
 
 EMULATOR = shutil.which("azurite-blob")
 pytestmark = [

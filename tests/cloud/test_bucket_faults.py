@@ -14,7 +14,7 @@ from object_server import BUCKET
 from scenarios import CLUSTER, GOLDEN, attempts, run, run_killed, start
 from standalone import SPECULATION, standalone_cluster
 
-from kafkafmt.paths import UrlPath
+from kafkafmt.support.paths import UrlPath
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("proxy")]
 numbers = itertools.count()

@@ -24,10 +24,10 @@ from kafkafmt.exporting.bucket_output import BucketFiles, BucketOutput
 from kafkafmt.exporting.errors import OutputExistsError
 from kafkafmt.exporting.output import PATHS
 from kafkafmt.exporting.run_lock import LOCK, LockLostError, RunState
-from kafkafmt.log.format import stores
-from kafkafmt.log.format.object_store import PARTS_AT_ONCE, ObjectStore, ObjectUpload
-from kafkafmt.log.format.stores import store_of
-from kafkafmt.paths import UrlPath
+from kafkafmt.log.storage import stores
+from kafkafmt.log.storage.object_store import PARTS_AT_ONCE, ObjectStore, ObjectUpload
+from kafkafmt.log.storage.stores import store_of
+from kafkafmt.support.paths import UrlPath
 
 numbers = itertools.count()
 stores.register("testing", lambda _: ObjectStore(MemoryStore()))
@@ -243,7 +243,7 @@ def test_late_task_cannot_complete_a_file(output: UrlPath, monkeypatch: pytest.M
 KILLED = """
 import os, signal, sys
 from bucket_exports import write_attempts
-from kafkafmt.paths import UrlPath
+from kafkafmt.support.paths import UrlPath
 from kafkafmt.exporting.bucket_output import BucketOutput
 
 with BucketOutput(UrlPath(sys.argv[1])) as output:

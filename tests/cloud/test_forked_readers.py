@@ -12,10 +12,10 @@ from object_server import BUCKET, upload
 from obstore.store import S3Store
 
 import kafkafmt
-from kafkafmt.log.format import packed, remote, stores
-from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.process import ForkSafeLock
-from kafkafmt.paths import UrlPath
+from kafkafmt.log.storage import packed, remote, stores
+from kafkafmt.log.storage.file_view import FileView
+from kafkafmt.log.storage.process import ForkSafeLock
+from kafkafmt.support.paths import UrlPath
 
 (CASE,) = (c for c in CASES if c.name == "epochs" and c.folder.parent.name.startswith("kafka-4"))
 

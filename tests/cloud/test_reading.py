@@ -19,11 +19,11 @@ from serving import Client
 import kafkafmt
 from kafkafmt.constants import NO_END
 from kafkafmt.log import NoLogError, PartitionLog, discover
-from kafkafmt.log.format import remote
-from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.object_store import ObjectStore
 from kafkafmt.log.reading import segments_ahead, single_pass
-from kafkafmt.paths import UrlPath
+from kafkafmt.log.storage import remote
+from kafkafmt.log.storage.file_view import FileView
+from kafkafmt.log.storage.object_store import ObjectStore
+from kafkafmt.support.paths import UrlPath
 from kafkafmt.types import Buffer
 
 NAMES = ("transactions", "internal", "epochs")

@@ -14,8 +14,8 @@ from obstore.store import S3Store
 from scenarios import run
 
 import kafkafmt
-from kafkafmt.log.format import remote
-from kafkafmt.paths import UrlPath
+from kafkafmt.log.storage import remote
+from kafkafmt.support.paths import UrlPath
 
 numbers = itertools.count()
 

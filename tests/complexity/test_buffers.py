@@ -16,7 +16,7 @@ from fuzz.work import counted
 import kafkafmt
 import kafkafmt.records
 from kafkafmt._pure import format_records
-from kafkafmt.log.reading.byte_pattern import BytePattern
+from kafkafmt.log.finding.byte_pattern import BytePattern
 
 from .growth import grows_linearly, lines_of
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkafmt.log import discover
-from kafkafmt.log.format import checkpoints, index_entries, leader_epochs
-from kafkafmt.log.format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from kafkafmt.log.formats import checkpoints, index_entries, leader_epochs
+from kafkafmt.log.formats.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
 
 from .growth import grows_linearly, lines_of
 

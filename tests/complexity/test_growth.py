@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafmt.log.reading.models import Damage
+from kafkafmt.log.findings.models import Damage
 
 from .growth import grows_linearly, lines_of
 

@@ -19,20 +19,21 @@ from reports import verify_partition
 import kafkafmt
 from kafkafmt.constants import MAX_OFFSET
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing import verify as verifying
-from kafkafmt.log.auditing import verify_pass
-from kafkafmt.log.auditing.audit import PartitionAudit
-from kafkafmt.log.auditing.dump_batches import LogDump
-from kafkafmt.log.auditing.dump_indexes import index_items
-from kafkafmt.log.auditing.dump_items import Problem
-from kafkafmt.log.format import files, names
-from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.reading import segment_tables, segment_walker
-from kafkafmt.log.reading.damaged_spans import DamagedSpans
+from kafkafmt.log.catalog.partition_dir import PartitionDir
+from kafkafmt.log.damage import segment_tables, segment_walker
+from kafkafmt.log.damage.damaged_spans import DamagedSpans
+from kafkafmt.log.damage.segment_walker import Walker
+from kafkafmt.log.formats import names
+from kafkafmt.log.inspecting.dump_batches import LogDump
+from kafkafmt.log.inspecting.dump_indexes import index_items
+from kafkafmt.log.inspecting.dump_items import Problem
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_max_timestamp
-from kafkafmt.log.reading.partition_dir import PartitionDir
-from kafkafmt.log.reading.segment_walker import Walker
+from kafkafmt.log.storage import files
+from kafkafmt.log.storage.file_view import FileView
+from kafkafmt.log.verifying import verify_api as verifying
+from kafkafmt.log.verifying import verify_pass
+from kafkafmt.log.verifying.audit import PartitionAudit
 from kafkafmt.log.writing import recovery
 from kafkafmt.log.writing.atomic_append import all_or_nothing
 

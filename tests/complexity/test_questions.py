@@ -131,7 +131,7 @@ def test_diff_handles_batches_between_damage_together(second: int, tmp_path: Pat
         files = [[damaged[i] if i % 2 == 1 else b for i, b in enumerate(batches)]]
         files.append([damaged[i] if i % 3 == second else b for i, b in enumerate(batches)])
         copies = [write(tmp_path, [(0, b"".join(file))]) for file in files]
-        return lines_of(lambda: kafkafmt.diff(*copies, threads=1))["kafkafmt.log.auditing.diff_batches"]
+        return lines_of(lambda: kafkafmt.diff(*copies, threads=1))["kafkafmt.log.inspecting.diff_batches"]
 
     work(10)
     assert work(60) - work(10) < 6 * 50 * 20

@@ -13,12 +13,12 @@ from fuzz.work import counted
 from patching import patch_everywhere
 
 import kafkafmt
-from kafkafmt.log.format import file_view, files
-from kafkafmt.log.format.index_entries import transaction_index_bytes
-from kafkafmt.log.format.producers import Aborted
-from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes, snapshot_of, states_of
-from kafkafmt.log.reading import snapshot_files
-from kafkafmt.log.reading.transaction_index import IndexEntries
+from kafkafmt.log.formats.index_entries import transaction_index_bytes
+from kafkafmt.log.formats.producers import Aborted
+from kafkafmt.log.formats.snapshots import ProducerEntry, snapshot_bytes, snapshot_of, states_of
+from kafkafmt.log.storage import file_view, files
+from kafkafmt.log.transactions import snapshot_files
+from kafkafmt.log.transactions.transaction_index import IndexEntries
 
 from .growth import grows_linearly, lines_of
 from .logs import NUMBER, log_of, transactional
@@ -26,8 +26,8 @@ from .logs import NUMBER, log_of, transactional
 
 def test_salvage_grows_linearly_with_damaged_spans(write: Callable[..., Path], tmp_path: Path) -> None:
     """Many extents contain damage. The search between extents has a separate test."""
-    from kafkafmt.log.auditing.salvage import salvage_partition
-    from kafkafmt.log.reading.models import Damage
+    from kafkafmt.log.findings.models import Damage
+    from kafkafmt.log.repairing.salvage_api import salvage_partition
 
     def work(n: int) -> Counter[str]:
         folder = write([(0, b"".join(simple_batch([b"v"], i) for i in range(2 * n)))])
@@ -41,7 +41,7 @@ def test_salvage_grows_linearly_with_damaged_spans(write: Callable[..., Path], t
 
 
 def test_salvage_grows_linearly_with_extents(write: Callable[..., Path], tmp_path: Path) -> None:
-    from kafkafmt.log.auditing.salvage import salvage_partition
+    from kafkafmt.log.repairing.salvage_api import salvage_partition
 
     def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i) for i in range(2 * n)]
@@ -57,7 +57,7 @@ def test_salvage_grows_linearly_with_extents(write: Callable[..., Path], tmp_pat
 
 
 def test_salvage_grows_linearly_with_segments(write: Callable[..., Path], tmp_path: Path) -> None:
-    from kafkafmt.log.auditing.salvage import salvage_partition
+    from kafkafmt.log.repairing.salvage_api import salvage_partition
 
     def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i) for i in range(2 * n)]
@@ -75,7 +75,7 @@ def test_salvage_reads_the_permissions_of_all_files_at_once(
     write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy is made with one pass over the source directory, without a lookup for each rebuilt file."""
-    from kafkafmt.log.auditing.salvage import salvage_partition
+    from kafkafmt.log.repairing.salvage_api import salvage_partition
 
     calls: list[object] = []
     mode_of = files.mode_of
@@ -150,9 +150,9 @@ def test_index_entries_are_taken_only_if_their_marker_is_before_the_batch(
 
 def test_merge_grows_linearly_with_ranges(write: Callable[..., Path], tmp_path: Path) -> None:
     """Two replicas are damaged in different batches, and their batches overlap without equal offsets."""
-    from kafkafmt.log.auditing.merge_choice import choose
-    from kafkafmt.log.auditing.merge_copy import MergedDirectory
-    from kafkafmt.log.auditing.merge_replica import ranked, read_replica
+    from kafkafmt.log.repairing.merge_choice import choose
+    from kafkafmt.log.repairing.merge_copy import MergedDirectory
+    from kafkafmt.log.repairing.merge_replica import ranked, read_replica
 
     def work(n: int) -> Counter[str]:
         replicas = []

@@ -14,10 +14,10 @@ from selecting import COMMITTED
 
 import kafkafmt
 from kafkafmt.log import discover
-from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
-from kafkafmt.log.reading import nearby_transactions
+from kafkafmt.log.formats.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.storage.file_view import FileView
+from kafkafmt.log.transactions import nearby_transactions
 
 from .growth import grows_linearly, lines_of
 from .logs import NUMBER, committed, log_of, transactional, verify

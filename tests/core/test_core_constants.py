@@ -11,9 +11,9 @@ import pytest
 
 import kafkafmt
 from kafkafmt._pure import candidates, damaged
-from kafkafmt.log.reading import parts, search
-from kafkafmt.log.reading.batch_finder import LARGEST_WINDOW
-from kafkafmt.log.reading.embedded import LONG_CHAIN
+from kafkafmt.log.damage import parts, search
+from kafkafmt.log.damage.batch_finder import LARGEST_WINDOW
+from kafkafmt.log.damage.embedded import LONG_CHAIN
 
 pytest.importorskip("kafkafmt._core")
 PACKAGE = Path(kafkafmt.__file__).parent

@@ -14,7 +14,7 @@ from building import TRANSACTIONAL, control_batch, mutate, simple_batch
 from random_tables import PRODUCERS, producer_table, random_markers
 
 from kafkafmt import _pure
-from kafkafmt.log.format.producers import Marker, marker_reader, read_markers
+from kafkafmt.log.formats.producers import Marker, marker_reader, read_markers
 from kafkafmt.types import BATCH_DTYPE, BatchTable, IntArray
 
 
@@ -136,7 +136,7 @@ def test_markers_are_those_that_the_record_reader_decodes(native: ModuleType, se
     assert found == _pure.read_markers(data, table, Marker)
     if found is not None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("kafkafmt.log.format.producers.core.read_markers", lambda *_: None)
+            patch.setattr("kafkafmt.log.formats.producers.core.read_markers", lambda *_: None)
             assert found == read_markers(marker_reader(10**6), data, table)
 
 

@@ -13,8 +13,8 @@ from random_tables import PRODUCERS, producer_table, random_markers
 
 from kafkafmt import _pure
 from kafkafmt.constants import MAX_OFFSET
-from kafkafmt.log.format.producers import Marker
-from kafkafmt.log.format.snapshots import ProducerEntry, entries_of, states_of
+from kafkafmt.log.formats.producers import Marker
+from kafkafmt.log.formats.snapshots import ProducerEntry, entries_of, states_of
 from kafkafmt.types import BATCH_DTYPE, BatchTable
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from building import XERIAL_MAGIC, xerial
 
-from kafkafmt.codecs import Arena, Decompressor, snappy_error
+from kafkafmt.codecs.decompressor import Arena, Decompressor, snappy_error
 from kafkafmt.constants import (
     FAULT_SNAPPY_ELEMENT,
     FAULT_SNAPPY_LENGTH,

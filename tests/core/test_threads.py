@@ -21,7 +21,7 @@ import pytest
 import kafkafmt
 from kafkafmt import BatchBuilder, build_batch, build_batches, build_columns, columns_of, iter_batches, read_records
 from kafkafmt.protocol import Correlation, FrameSplitter
-from kafkafmt.sharing import SharedIterator
+from kafkafmt.support.sharing import SharedIterator
 
 THREADS = 6
 RECORDS = 12_000
@@ -333,8 +333,8 @@ def test_decoded_columns_can_be_read_by_all_threads(core: ModuleType, buffer: by
 
 def test_codecs_reject_a_second_thread(buffer: bytes) -> None:
     """Without a lock, zstandard crashes if two threads use one context."""
-    from kafkafmt.codecs import Arena, Decompressor
-    from kafkafmt.compressor import Compressor
+    from kafkafmt.codecs.compressor import Compressor
+    from kafkafmt.codecs.decompressor import Arena, Decompressor
 
     data = os.urandom(1000) * 300
     compressor, decompressor = Compressor(4), Decompressor()

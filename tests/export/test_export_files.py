@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkafmt import LogDirectory, build_batch
-from kafkafmt.arrow import schema_of
+from kafkafmt.arrow.builder import schema_of
 from kafkafmt.exporting.bundles import bundle_splits
 from kafkafmt.exporting.files import FileSet
 from kafkafmt.exporting.parquet import FileFormat

@@ -12,7 +12,7 @@ from command import inside
 from command import process as kafkafmt
 from exporting import RunExport, read_with_pyarrow
 
-from kafkafmt.log.reading.transactions import TransactionInDoubtError
+from kafkafmt.log.transactions.transactions import TransactionInDoubtError
 
 TRANSACTIONAL = 0x10
 COMMIT = 1

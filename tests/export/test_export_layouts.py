@@ -16,7 +16,7 @@ from golden_cases import case, same_rows
 from pyspark.sql import SparkSession
 
 from kafkafmt import LogDirectory, build_batch
-from kafkafmt.arrow import OPTIONAL, SCHEMA, schema_of
+from kafkafmt.arrow.builder import OPTIONAL, SCHEMA, schema_of
 from kafkafmt.exporting.bundles import Bundle
 from kafkafmt.exporting.dates import by_period
 from kafkafmt.exporting.files import MAX_OPEN_FILES, FileSet

@@ -12,7 +12,7 @@ from building import simple_batch
 from kafkafmt.exporting import quarantine
 from kafkafmt.exporting.options import ExportOptions
 from kafkafmt.log import Damage, PartitionDir, PartitionLog, discover
-from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.storage.file_view import FileView
 
 OPTIONS = ExportOptions(("log",), "out")
 

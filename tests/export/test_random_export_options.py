@@ -17,8 +17,8 @@ from kafkafmt.exporting import options as export_options
 from kafkafmt.exporting.local_engine import LocalEngine
 from kafkafmt.exporting.spark_jobs import SparkEngine
 from kafkafmt.log import DamagedLogError, discover
-from kafkafmt.log.reading.selection import select_partitions
-from kafkafmt.log.reading.transactions import TransactionInDoubtError
+from kafkafmt.log.catalog.selection import select_partitions
+from kafkafmt.log.transactions.transactions import TransactionInDoubtError
 
 ENGINES = ("spark", "local")
 QUICK = 4

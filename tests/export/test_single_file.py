@@ -14,8 +14,8 @@ from exporting import expected_rows, rows_of
 from golden_cases import CASES, Case, case, same_rows
 
 import kafkafmt
-from kafkafmt.arrow import SCHEMA
-from kafkafmt.log.auditing.salvage_output import OutputPlaceError
+from kafkafmt.arrow.builder import SCHEMA
+from kafkafmt.log.repairing.salvage_output import OutputPlaceError
 
 CODECS = case("codecs").roots
 TORN = case("torn").roots[0]

@@ -9,8 +9,8 @@ from typing import Any
 import building
 import crc32c
 
-from kafkafmt.codecs import Arena, Decompressor
-from kafkafmt.compressor import Compressor
+from kafkafmt.codecs.compressor import Compressor
+from kafkafmt.codecs.decompressor import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records.lz4v0 import with_right_checksum, with_wrong_checksum
 

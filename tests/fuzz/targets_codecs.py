@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kafkafmt import _backend
-from kafkafmt.codecs import Arena, Decompressor
+from kafkafmt.codecs.decompressor import Arena, Decompressor
 
 from .batches import compressed
 from .case import Case, of_bytes

@@ -12,12 +12,12 @@ from typing import Any
 from reports import verify_partition
 
 import kafkafmt
-from kafkafmt.log.auditing import dump_indexes
-from kafkafmt.log.auditing.dump_batches import LogDump
-from kafkafmt.log.format.names import base_offset_of
-from kafkafmt.log.reading.discovery import NoLogError
+from kafkafmt.log.catalog.discovery import NoLogError
+from kafkafmt.log.damage.read_limits import ReadLimits
+from kafkafmt.log.formats.names import base_offset_of
+from kafkafmt.log.inspecting import dump_indexes
+from kafkafmt.log.inspecting.dump_batches import LogDump
 from kafkafmt.log.reading.follow import Follower
-from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.record_selection import Selection
 
 from . import directories

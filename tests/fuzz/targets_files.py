@@ -7,13 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from kafkafmt.log.format import (
-    checkpoints,
-    index_entries,
-    leader_epochs,
-    names,
-    snapshots,
-)
+from kafkafmt.log.formats import checkpoints, index_entries, leader_epochs, names, snapshots
 
 from . import seeds
 from .case import Case, of_bytes

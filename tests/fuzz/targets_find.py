@@ -11,8 +11,8 @@ import numpy as np
 from kafkafmt import _backend
 from kafkafmt.cli.record_lines import FORMATS, line_format, line_template
 from kafkafmt.constants import BYTE_ENCODINGS, RECORD_FIELDS, TEXT_STYLES
-from kafkafmt.log.reading.byte_pattern import BytePattern
-from kafkafmt.log.reading.json_path import JsonEquals, json_path, values_of_text
+from kafkafmt.log.finding.byte_pattern import BytePattern
+from kafkafmt.log.finding.json_paths import JsonEquals, json_path, values_of_text
 from kafkafmt.types import RecordColumns
 
 from .case import Case

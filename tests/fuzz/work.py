@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kafkafmt import codecs
+from kafkafmt.codecs import decompressor as codecs
 from kafkafmt.errors import KafkaFormatError
-from kafkafmt.log.format import file_view
+from kafkafmt.log.storage import file_view
 
 
 @dataclass

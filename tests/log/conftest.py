@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kafkafmt.log.format import syncing
+from kafkafmt.log.storage import syncing
 
 
 @pytest.fixture(autouse=True)

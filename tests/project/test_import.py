@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from golden_cases import case
 
-from kafkafmt.extras import EXTRAS as EXTRA_REQUIREMENTS
+from kafkafmt.support.extras import EXTRAS as EXTRA_REQUIREMENTS
 
 EXTRAS = [
     "pyarrow",
@@ -46,7 +46,7 @@ def test_uncompressed_log_is_read_without_other_packages() -> None:
 @pytest.mark.parametrize(
     ("program", "missing", "message"),
     [
-        ("import kafkafmt.arrow", "pyarrow", "pip install 'pyarrow>=14'"),
+        ("import kafkafmt.arrow.builder", "pyarrow", "pip install 'pyarrow>=14'"),
         ("from kafkafmt.spark.session import make_session; make_session()", "pyspark", "pip install 'pyspark>=4.0'"),
         ("from kafkafmt.cli import main; main()", "click", "pip install 'click>=8.1'"),
     ],

@@ -2,6 +2,8 @@
 
 - A module imports only from layers below its own (`LAYERS`). Within `log/` and `spark/`, it imports
   only from folders below its own (`FOLDERS`). DESIGN.md describes both.
+- From another folder of `log/`, a module imports only names of its `__init__.py`. No such folder has
+  more than `MOST_MODULES` modules.
 - There are no circular imports.
 - Each third-party package except NumPy is imported only in the places that `THIRD_PARTY` lists.
 
@@ -29,53 +31,57 @@ ROOT = Path(__file__).resolve().parents[2]
 FRONT = "kafkafmt/__init__.py"
 WITHOUT_ARROW = (FRONT, "kafkafmt/view/")
 LAYERS = {
-    "errors": 0, "constants": 0, "text": 0, "times": 0.2, "arguments": 0.3, "paths": 0.2, "sharing": 0, "extras": 0, "java": 0, "on_demand": 0, "parallel": 0, "threads": 0, "_interrupt": 0,
-    "types": 0.5, "notebook": 0.5,
-    "buffer_pool": 0.6,
+    "errors": 0, "constants": 0, "support": 0, "_interrupt": 0,
+    "support.arguments": 0.3, "support.paths": 0.2, "support.times": 0.2,
+    "types": 0.5, "support.notebook": 0.5,
     "_core": 1, "_corelib": 1, "_pure": 1,
-    "_backend": 2,
-    "zstd_frames": 2, "unpacking": 3, "codecs": 3, "compressor": 3, "odd_codec_ends": 3.1, "messages": 3,
+    "_backend": 2, "support.installation": 2.5,
+    "codecs": 3, "messages": 3,
     "records": 4, "internal_topics": 4,
     "log": 5, "protocol": 5,
     "kraft": 5.5,
-    "arrow_columns": 5.9, "arrow": 6,
+    "arrow": 6,
     "view": 7,
-    "polars_source": 7.2, "making": 7.2,
+    "making": 7.2,
     "server": 7.3,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
     "exporting": 8.2,
-    "installation": 2.5,
     "cli": 9, "pyspark_kafkafmt": 9,
     "__main__": 9.5,
 }  # fmt: skip
 FOLDERS = {
-    "log": ("format", "reading", "writing", "auditing", "rewriting"),
+    "log": (
+        "formats", "findings", "storage", "catalog", "scanning", "damage", "transactions", "reading", "finding",
+        "groups", "verifying", "writing", "repairing", "inspecting", "rewriting",
+    ),
     "spark": ("sink", "source"),
-}
+}  # fmt: skip
 """The folders, from the lowest to the highest. Modules outside these folders are below all of them,
 except `__init__` and `ABOVE`.
 """
+MOST_MODULES = 17
+"""Largest number of modules in a folder of `log/`, not counting its `__init__.py`."""
 ABOVE = {"kafkafmt.spark.functions", "kafkafmt.spark.inputs", "kafkafmt.spark.reader"}
 
-LAZY = ("kafkafmt.exporting.", "kafkafmt.installation.")
-"""The only modules of higher layers that `kafkafmt/__init__.py` may import, inside functions and for types."""
+LAZY = ("kafkafmt.exporting.",)
+"""The only folder of a higher layer that `kafkafmt/__init__.py` may import, inside functions and for types."""
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {
     "crc32c": ("kafkafmt/_pure/crc.py",),
-    "cramjam": ("kafkafmt/codecs.py",),
-    "isal": ("kafkafmt/codecs.py",),
-    "lz4": ("kafkafmt/codecs.py", "kafkafmt/compressor.py", "kafkafmt/odd_codec_ends.py"),
-    "snappy": ("kafkafmt/codecs.py", "kafkafmt/compressor.py"),
+    "cramjam": ("kafkafmt/codecs/decompressor.py",),
+    "isal": ("kafkafmt/codecs/decompressor.py",),
+    "lz4": ("kafkafmt/codecs/decompressor.py", "kafkafmt/codecs/compressor.py", "kafkafmt/codecs/odd_ends.py"),
+    "snappy": ("kafkafmt/codecs/decompressor.py", "kafkafmt/codecs/compressor.py"),
     "zstandard": (
-        "kafkafmt/codecs.py",
-        "kafkafmt/compressor.py",
-        "kafkafmt/odd_codec_ends.py",
-        "kafkafmt/unpacking.py",
+        "kafkafmt/codecs/decompressor.py",
+        "kafkafmt/codecs/compressor.py",
+        "kafkafmt/codecs/odd_ends.py",
+        "kafkafmt/codecs/unpacking.py",
     ),
     "pyarrow": (
-        "kafkafmt/arrow.py",
-        "kafkafmt/arrow_columns.py",
+        "kafkafmt/arrow/builder.py",
+        "kafkafmt/arrow/columns.py",
         "kafkafmt/making/encoded_text.py",
         "kafkafmt/making/table_files.py",
         "kafkafmt/spark/",
@@ -84,12 +90,12 @@ THIRD_PARTY = {
     "pyspark": ("kafkafmt/spark/", "kafkafmt/exporting/spark_jobs.py", "pyspark_kafkafmt/"),
     "py4j": ("kafkafmt/spark/", "kafkafmt/exporting/spark_jobs.py"),
     "pandas": ("kafkafmt/spark/",),
-    "polars": ("kafkafmt/polars_source.py",),
-    "datasketches": ("kafkafmt/log/auditing/key_counts.py",),
-    "matplotlib": ("kafkafmt/log/auditing/stats_plot.py",),
-    "plotly": ("kafkafmt/log/auditing/stats_plot.py",),
-    "obstore": ("kafkafmt/log/format/object_store.py",),
-    "fsspec": ("kafkafmt/log/format/stores.py",),
+    "polars": ("kafkafmt/view/polars_source.py",),
+    "datasketches": ("kafkafmt/log/inspecting/key_counts.py",),
+    "matplotlib": ("kafkafmt/log/inspecting/stats_plot.py",),
+    "plotly": ("kafkafmt/log/inspecting/stats_plot.py",),
+    "obstore": ("kafkafmt/log/storage/object_store.py",),
+    "fsspec": ("kafkafmt/log/storage/stores.py",),
     "click": ("kafkafmt/cli/",),
     "rich": ("kafkafmt/cli/",),
 }
@@ -153,6 +159,9 @@ def layer_of_import(target: str) -> str:
     first, *rest = target.split(".")
     if first != "kafkafmt":
         return first
+    name = ".".join(rest[:2])
+    if name in LAYERS:
+        return name
     return rest[0] if rest and rest[0] in LAYERS else ""  # any other name is a public name
 
 
@@ -162,6 +171,8 @@ def layer_of_file(path: str) -> str | None:
         return ""
     first, *rest = Path(path).parts
     name = Path(rest[0]).name.split(".")[0] if first == "kafkafmt" else first
+    if len(rest) > 1 and f"{rest[0]}.{rest[1].removesuffix('.py')}" in LAYERS:
+        return f"{rest[0]}.{rest[1].removesuffix('.py')}"
     if name == "_corelib":
         name = "_core"  # _core.pyx includes these files
     return name if name in LAYERS else None
@@ -178,6 +189,16 @@ def folder_rank(dotted: str) -> tuple[str, int] | None:
 
 def module_name(path: str) -> str:
     return ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
+
+
+def passes_door(path: str, target: str) -> bool:
+    """Return whether an import names a module of another folder of `log/`, instead of a name that the folder exports."""
+    parts = target.split(".")
+    if parts[:2] != ["kafkafmt", "log"] or len(parts) < 4 or parts[2] not in FOLDERS["log"]:
+        return False
+    if Path(path).parent == Path(*parts[:3]):
+        return False
+    return len(parts) > 4 or (ROOT / Path(*parts[:4])).with_suffix(".py").exists()
 
 
 def violations(path: str, source: str) -> list[str]:
@@ -205,9 +226,11 @@ def violations(path: str, source: str) -> list[str]:
                 found.append(f"{where}: {imported.target}: {layers}")
             elif my_rank and rank and my_rank[0] == rank[0] and rank[1] > my_rank[1]:
                 found.append(f"{where}: {imported.target}: is in a folder above")
+            elif passes_door(path, imported.target):
+                found.append(f"{where}: {imported.target}: import a name from the folder")
             elif (
                 path.startswith(WITHOUT_ARROW)
-                and target == "arrow"
+                and target.partition(".")[0] == "arrow"
                 and not (imported.in_function or imported.for_types)
             ):
                 found.append(f"{where}: import arrow inside a function here, because pyarrow is optional")
@@ -276,6 +299,11 @@ def test_modules_import_only_from_lower_layers() -> None:
     assert [line for path in sources() for line in violations(path, (ROOT / path).read_text(encoding="utf-8"))] == []
 
 
+def test_folders_of_log_are_small() -> None:
+    counts = {folder: len(list((ROOT / "kafkafmt/log" / folder).glob("*.py"))) - 1 for folder in FOLDERS["log"]}
+    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(import_graph()) == []
 
@@ -293,32 +321,34 @@ def test_circles_finds_a_circle() -> None:
         ("kafkafmt/_pure/varint.py", "from kafkafmt import _core"),
         ("kafkafmt/_pure/varint.py", "def f():\n    from .. import codecs"),
         ("kafkafmt/_core.pyx", "from kafkafmt._pure import varint"),
-        ("kafkafmt/_corelib/batch.pxi", "    from kafkafmt.codecs import decompress"),
-        ("kafkafmt/codecs.py", "import kafkafmt.records.read"),
+        ("kafkafmt/_corelib/batch.pxi", "    from kafkafmt.codecs.decompressor import decompress"),
+        ("kafkafmt/codecs/decompressor.py", "import kafkafmt.records.read"),
         ("kafkafmt/log/reader.py", "from ..protocol import frames"),
         ("kafkafmt/protocol/frames.py", "import kafkafmt.log"),
-        ("kafkafmt/log/reader.py", "import importlib\nimportlib.import_module('kafkafmt.arrow')"),
+        ("kafkafmt/log/reader.py", "import importlib\nimportlib.import_module('kafkafmt.arrow.builder')"),
         ("kafkafmt/log/reader.py", "from kafkafmt import open"),
-        ("kafkafmt/log/format/files.py", "from ..reading.plan import Damage"),
-        ("kafkafmt/log/reading/plan.py", "def f():\n    from ..auditing import verify"),
-        ("kafkafmt/log/helper.py", "from .format import files"),
+        ("kafkafmt/log/storage/files.py", "from ..reading.plan import Damage"),
+        ("kafkafmt/log/damage/plan.py", "def f():\n    from ..verifying import verify"),
+        ("kafkafmt/log/helper.py", "from .formats import HIGH_WATERMARKS"),
         ("kafkafmt/spark/sink/sink.py", "from ..source.options import Key"),
         ("kafkafmt/records/read.py", "if TYPE_CHECKING:\n    from kafkafmt.log import Segment"),
-        ("kafkafmt/arrow.py", "from kafkafmt.spark import source"),
-        ("kafkafmt/__init__.py", "from kafkafmt.arrow import to_table"),
+        ("kafkafmt/arrow/builder.py", "from kafkafmt.spark import source"),
+        ("kafkafmt/__init__.py", "from kafkafmt.arrow.builder import to_table"),
         ("kafkafmt/__init__.py", "def f():\n    from kafkafmt import spark"),
         ("kafkafmt/__init__.py", "from .exporting import export"),
         ("kafkafmt/view/log.py", "from .. import arrow"),
         ("kafkafmt/view/log.py", "def f():\n    from kafkafmt.spark import source"),
         ("kafkafmt/view/log.py", "def f():\n    import pyarrow"),
-        ("kafkafmt/arrow.py", "import kafkafmt"),
+        ("kafkafmt/arrow/builder.py", "import kafkafmt"),
         ("kafkafmt/_pure/batch.py", "import crc32c"),
         ("kafkafmt/records/read.py", "from lz4 import frame"),
         ("kafkafmt/records/read.py", "import zstandard as z"),
         ("kafkafmt/log/reader.py", "def f():\n    import pyarrow as pa"),
-        ("kafkafmt/arrow.py", "import pyspark.sql"),
+        ("kafkafmt/arrow/builder.py", "import pyspark.sql"),
         ("kafkafmt/exporting/job.py", "from rich.progress import Progress"),
         ("kafkafmt/log/reader.py", "import fsspec"),
+        ("kafkafmt/view/log.py", "from ..log.storage.file_view import FileView"),
+        ("kafkafmt/log/verifying/audit.py", "from ..storage import file_view"),
         ("kafkafmt/shed.py", ""),
     ],
 )
@@ -339,13 +369,16 @@ def test_violations_reports_a_planted_import(path: str, source: str) -> None:
             'cdef extern from "_corelib/crc.h":\n    int crc()\n# from here on, import nothing',
         ),
         ("kafkafmt/_backend.py", "import os\nfrom kafkafmt import _core, _pure"),
-        ("kafkafmt/log/__init__.py", "from .reading.partition import PartitionLog\nfrom kafkafmt.records import read"),
-        ("kafkafmt/log/auditing/verify.py", "from ..reading.plan import Damage\nfrom ..format import files"),
+        ("kafkafmt/log/__init__.py", "from .reading import PartitionLog\nfrom kafkafmt.records import read"),
+        (
+            "kafkafmt/log/verifying/verify_api.py",
+            "from ..reading import PartitionLog\nfrom ..storage import FileView\nfrom .audit import f",
+        ),
         ("kafkafmt/log/reader.py", "if TYPE_CHECKING:\n    import pyarrow"),
         ("kafkafmt/__init__.py", "from .view import open_log\ndef f():\n    from . import arrow"),
         ("kafkafmt/__init__.py", "def f():\n    import_module('kafkafmt.exporting')"),
         ("kafkafmt/view/log.py", "from ..log import discover\ndef f():\n    from .. import arrow"),
-        ("kafkafmt/arrow.py", "import pyarrow as pa\nfrom .records import Chunk"),
+        ("kafkafmt/arrow/builder.py", "import pyarrow as pa\nfrom ..records import Chunk"),
         ("kafkafmt/spark/source.py", "import pyarrow as pa\nfrom pyspark.sql import Row\nfrom ..view import open_log"),
         ("kafkafmt/spark/functions.py", "from .source.reading import say"),
         ("kafkafmt/cli/export.py", "import click\nfrom kafkafmt.spark import export\nfrom kafkafmt import __version__"),

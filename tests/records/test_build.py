@@ -32,7 +32,7 @@ from kafkafmt import (
     columns_of,
     read_records,
 )
-from kafkafmt.compressor import Compressor
+from kafkafmt.codecs.compressor import Compressor
 from kafkafmt.records import iter_tables
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

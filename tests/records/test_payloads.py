@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from building import compress, message, simple_batch
 
-from kafkafmt.codecs import Arena, Decompressor
+from kafkafmt.codecs.decompressor import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records import RecordReader, payloads
 from kafkafmt.records.lz4v0 import with_right_checksum, xxh32_short

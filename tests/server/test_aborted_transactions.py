@@ -13,9 +13,9 @@ from building import ABORT, TRANSACTIONAL, batch, control_batch, message, mutate
 from serving import Client
 
 import kafkafmt
-from kafkafmt.log.format.index_entries import transaction_index_bytes
-from kafkafmt.log.format.producers import Aborted
-from kafkafmt.log.reading.transactions import DAMAGE, Doubts, Transactions
+from kafkafmt.log.formats.index_entries import transaction_index_bytes
+from kafkafmt.log.formats.producers import Aborted
+from kafkafmt.log.transactions.transactions import DAMAGE, Doubts, Transactions
 from kafkafmt.server.aborted_transactions import AbortedTransactions
 
 

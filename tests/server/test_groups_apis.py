@@ -13,7 +13,7 @@ import pytest
 from handler_calls import Caller, internal_catalog, run
 
 from kafkafmt import protocol
-from kafkafmt.log.reading.groups import GroupState
+from kafkafmt.log.groups.groups import GroupState
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.groups import GroupApis, GroupLimits
 from kafkafmt.server.internal_topics import read_groups

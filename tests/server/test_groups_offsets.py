@@ -16,7 +16,7 @@ import pytest
 from handler_calls import Caller, internal_catalog, run
 
 from kafkafmt import protocol
-from kafkafmt.log.reading.groups import CommittedOffset, Group
+from kafkafmt.log.groups.groups import CommittedOffset, Group
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.catalog import Catalog
 from kafkafmt.server.groups import GroupApis, GroupLimits, GroupsFileError

@@ -20,7 +20,7 @@ from serving import Client
 
 import kafkafmt
 from kafkafmt import LogDirectory, protocol
-from kafkafmt.log.format.checkpoints import read_offset_checkpoint
+from kafkafmt.log.formats.checkpoints import read_offset_checkpoint
 from kafkafmt.protocol import ErrorCode
 
 Start = Callable[..., kafkafmt.Server]

@@ -17,7 +17,7 @@ from serving import Client
 
 import kafkafmt
 from kafkafmt import protocol
-from kafkafmt.log.format.checkpoints import read_leader_epochs
+from kafkafmt.log.formats.checkpoints import read_leader_epochs
 
 Start = Callable[..., kafkafmt.Server]
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")

@@ -10,7 +10,7 @@ from counting import count_bytes
 from source_rows import plan
 
 from kafkafmt import LogDirectory, build_batch
-from kafkafmt.arrow import ArrowBuilder, schema_of
+from kafkafmt.arrow.builder import ArrowBuilder, schema_of
 from kafkafmt.log import Discovery, discover
 from kafkafmt.spark.source import pieces as task_pieces
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from source_rows import COLUMNS, offsets, plan, read, rows, source
 
 from kafkafmt.log import DamagedLogError, NoLogError
-from kafkafmt.log.reading.transactions import TransactionInDoubtError
+from kafkafmt.log.transactions.transactions import TransactionInDoubtError
 from kafkafmt.spark.option_text import OptionError
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.sink.write_options import parse_write

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafmt.java import SparkMissingError, find_java, java_version
 from kafkafmt.spark.session import prepare_environment
+from kafkafmt.support.java import SparkMissingError, find_java, java_version
 
 
 @pytest.fixture

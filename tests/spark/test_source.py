@@ -146,7 +146,7 @@ def test_source_can_be_registered_again(spark: SparkSession) -> None:
 def test_schema_of_task_output_equals_sparks() -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from kafkafmt.arrow import schema_of
+    from kafkafmt.arrow.builder import schema_of
     from kafkafmt.spark.schema import TYPES, struct_of
 
     assert to_arrow_schema(struct_of(TYPES), timezone="UTC").equals(schema_of(TYPES))

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kafkafmt import LogDirectory, LogWriter, build_batch
 from kafkafmt.log import discover
-from kafkafmt.log.reading import listings
-from kafkafmt.log.reading.listings import Listings
+from kafkafmt.log.catalog import listings
+from kafkafmt.log.catalog.listings import Listings
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source import stream_ends
 from kafkafmt.spark.source.data_source import KafkaLogSource

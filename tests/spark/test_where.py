@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from source_rows import micros, plan, read
 
 import kafkafmt.spark
-from kafkafmt.log.reading.record_filter import (
+from kafkafmt.log.finding.record_filter import (
     ANYTHING,
     NOTHING,
     AllOf,

@@ -7,8 +7,8 @@ from typing import Any
 
 from kafkafmt.exporting.bucket_output import BucketOutput
 from kafkafmt.exporting.output import PATHS, Output, WrittenFile
-from kafkafmt.log.format.stores import store_of
-from kafkafmt.paths import UrlPath
+from kafkafmt.log.storage.stores import store_of
+from kafkafmt.support.paths import UrlPath
 
 FILES = 3
 

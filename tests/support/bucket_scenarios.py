@@ -10,7 +10,7 @@ from exporting import expected_rows, read_with_pyarrow, rows_of
 from golden_cases import same_rows
 from scenarios import GOLDEN
 
-from kafkafmt.paths import UrlPath
+from kafkafmt.support.paths import UrlPath
 
 numbers = itertools.count()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.storage.file_view import FileView
 
 SYSTEM_CALLS = ("stat", "lstat", "scandir", "listdir", "open", "fstat", "readlink")
 

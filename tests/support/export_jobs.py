@@ -10,8 +10,8 @@ from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.exporting.job import Export
 from kafkafmt.exporting.options import ExportOptions
 from kafkafmt.log import discover
+from kafkafmt.log.catalog.selection import select_partitions
 from kafkafmt.log.reading.record_selection import OffsetBound, Selection
-from kafkafmt.log.reading.selection import select_partitions
 
 
 def job_of(

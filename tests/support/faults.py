@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from kafkafmt.log.format import syncing
+from kafkafmt.log.storage import syncing
 
 CHANGES = ("pwrite", "write", "ftruncate", "fsync", "replace", "unlink", "open", "mkdir", "copy_file_range", "sendfile")
 WRITES = ("pwrite", "write")

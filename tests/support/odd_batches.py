@@ -11,7 +11,7 @@ import zstandard
 
 from kafkafmt import build_batch
 from kafkafmt._backend import core
-from kafkafmt.compressor import Compressor
+from kafkafmt.codecs.compressor import Compressor
 from kafkafmt.constants import (
     ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from kafkafmt.constants import MAX_OFFSET, MIN_OFFSET
-from kafkafmt.log.format.producers import Marker
+from kafkafmt.log.formats.producers import Marker
 from kafkafmt.types import BATCH_DTYPE, BatchTable
 
 BASES = (0, 1, 2, 3, 5, 8, 100, 2**40, MAX_OFFSET - 3, MAX_OFFSET, -1, MIN_OFFSET)

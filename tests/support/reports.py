@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkafmt.log import PartitionLog
-from kafkafmt.log.auditing import verify
+from kafkafmt.log.verifying import verify_api as verify
 
 
 def verify_partition(log: PartitionLog, shallow: bool = False) -> dict[str, Any]:

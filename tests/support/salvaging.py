@@ -10,9 +10,9 @@ from reports import verify_partition
 from selecting import COMMITTED, interval
 
 from kafkafmt.log import Damage, PartitionLog, discover
-from kafkafmt.log.auditing import verify
-from kafkafmt.log.auditing.salvage import Salvaged, finish_directory, salvage_partition
-from kafkafmt.log.format.index_entries import read_transaction_index, transaction_index_bytes
+from kafkafmt.log.formats.index_entries import read_transaction_index, transaction_index_bytes
+from kafkafmt.log.repairing.salvage_api import Salvaged, finish_directory, salvage_partition
+from kafkafmt.log.verifying import verify_api as verify
 
 NAME = f"{0:020}.log"
 Rows = dict[tuple[str, int, int], Any]

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from golden_cases import Rows
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from kafkafmt.arrow import schema_of
+from kafkafmt.arrow.builder import schema_of
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source.data_source import KafkaLogReader, KafkaLogSource
 from kafkafmt.spark.source.reading import TaskPartition

@@ -1,1 +1,24 @@
-"""Find and read partitions, including damaged ones."""
+"""Read the records of a partition: ranges of offsets, lookups, following."""
+
+from .damage_callbacks import BatchDamage, CollectedDamage, OnDamage
+from .follow import Follower
+from .following import POLL, Followers, paths_to_follow
+from .index_lookup import batch_at
+from .lookups import Place, find_batch_start, find_max_timestamp, find_timestamp
+from .loss import MISSING_END, MISSING_START, is_loss, without_losses
+from .offset_interval import OffsetInterval
+from .part import Part
+from .partition import PartitionLog, ignore
+from .record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection, Time, offset_bound
+from .replicas import DuplicatePartitionError, discover
+from .seeking import EARLIEST, LATEST, MAX_TIMESTAMP, Position, seek
+from .sendfile import HasFileno, Sent, send
+from .single_pass import UnconfirmedError
+
+__all__ = [
+    "EARLIEST", "EVERYTHING", "LATEST", "MAX_TIMESTAMP", "MISSING_END", "MISSING_START", "POLL", "BatchDamage",
+    "CollectedDamage", "DuplicatePartitionError", "Follower", "Followers", "HasFileno", "OffsetBound",
+    "OffsetInterval", "OffsetRange", "OnDamage", "Part", "PartitionLog", "Place", "Position", "Selection", "Sent",
+    "Time", "UnconfirmedError", "batch_at", "discover", "find_batch_start", "find_max_timestamp", "find_timestamp",
+    "ignore", "is_loss", "offset_bound", "paths_to_follow", "seek", "send", "without_losses",
+]  # fmt: skip

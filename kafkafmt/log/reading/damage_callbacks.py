@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .models import Damage
-from .rows import Joined
+from ..findings import Damage, Joined
 
 OnDamage = Callable[[Damage], None]
 

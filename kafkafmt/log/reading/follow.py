@@ -20,23 +20,18 @@ import numpy as np
 from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, MAX_OFFSET, NO_END
 from ...errors import KafkaFormatError
-from ...paths import Location, check_local
 from ...records import Chunk
-from ...text import offset_range
+from ...support.paths import Location, check_local
+from ...support.text import offset_range
 from ...types import COLUMNS, BatchTable, Buffer, last_offset, last_offsets
-from ..format.file_view import FileView
-from ..format.files import path_exists
+from ..catalog import NoLogError, PartitionDir, SegmentFile
+from ..damage import DEFAULT_LIMITS, FIRST_READ, UNREADABLE, ReadLimits, Walker
+from ..storage import FileView, path_exists
+from ..transactions import TransactionWalk, settle_hidden
 from .damage_callbacks import OnDamage
-from .discovery import NoLogError
 from .partition import PartitionLog
-from .partition_dir import PartitionDir, SegmentFile
-from .plan import UNREADABLE
-from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .record_selection import EVERYTHING, Selection
 from .replicas import discover
-from .segment_tables import FIRST_READ
-from .segment_walker import Walker
-from .transaction_walk import TransactionWalk, settle_hidden
 
 Stamp = tuple[int, ...]
 

@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from ..._backend import core
-from ...paths import Location, input_path
-from ..format.files import is_file, real_path
+from ...support.paths import Location, input_path
+from ..catalog import PartitionDir, matching
+from ..storage import is_file, real_path
 from .damage_callbacks import OnDamage
 from .follow import Follower
-from .partition_dir import PartitionDir
-from .patterns import matching
 
 POLL = 0.2
 """Interval in seconds at which the last segment of each partition is checked."""

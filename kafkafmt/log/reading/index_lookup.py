@@ -13,15 +13,13 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
-from ...paths import UrlPath
+from ...support.paths import UrlPath
 from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
-from ..format.file_view import FileView
-from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
-from ..format.preallocated import only_zeros
-from .index_ranges import IndexFile
-from .partition_dir import SegmentFile
-from .segment_tables import FIRST_READ
-from .segment_walker import Walker
+from ..catalog import SegmentFile
+from ..damage import FIRST_READ, Walker
+from ..formats import OFFSET_ENTRY, TIME_ENTRY
+from ..scanning import IndexFile
+from ..storage import FileView, only_zeros
 
 SCAN_BYTES = 4 << 20
 """Largest distance in bytes between the position in an index entry and the batch that contains the

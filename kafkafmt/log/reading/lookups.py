@@ -16,17 +16,14 @@ from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...records.reader import ALL_OFFSETS, OffsetLimits
 from ...types import last_offsets
-from ..format.file_view import FileView
-from ..format.preallocated import is_hole, only_zeros
-from .heads import read_head
+from ..catalog import SegmentFile
+from ..damage import FIRST_READ, Walker
+from ..scanning import read_head, whole_segment
+from ..storage import FileView, is_hole, only_zeros
 from .index_lookup import SCAN_BYTES, largest_timestamp, position_before, time_bounds
-from .index_ranges import whole_segment
 from .part import Part
 from .partition import PartitionLog
-from .partition_dir import SegmentFile
 from .planned_log import UNKNOWN
-from .segment_tables import FIRST_READ
-from .segment_walker import Walker
 
 
 class Place(NamedTuple):

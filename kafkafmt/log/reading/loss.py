@@ -16,19 +16,13 @@ from functools import cached_property
 from typing import Any
 
 from ...constants import MAX_OFFSET
-from ...text import offset_range
-from ..format.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS
-from ..format.files import inode_of, list_directory, path_exists
-from ..format.names import file_name
-from ..format.packed import bases_in
-from .damaged_spans import DamageColumns
-from .missing import checkpoint_offset
-from .models import Damage, Finding
+from ...support.text import offset_range
+from ..catalog import CLUSTER_METADATA, PartitionDir, SegmentFile, checkpoint_offset
+from ..damage import DamageColumns, RunColumns, created_at, has_remote_storage
+from ..findings import Damage, Finding, Joined
+from ..formats import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS, file_name
+from ..storage import bases_in, inode_of, list_directory, path_exists
 from .offset_interval import OffsetInterval
-from .partition_dir import CLUSTER_METADATA, PartitionDir, SegmentFile
-from .parts import RunColumns
-from .rows import Joined
-from .topic_configs import created_at, has_remote_storage
 
 MISSING_SEGMENT, MISSING_END, MISSING_START = "missing_segment", "missing_end", "missing_start"
 SWAP = ".swap"

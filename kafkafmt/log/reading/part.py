@@ -14,13 +14,19 @@ from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...records.batch_errors import BatchErrors
 from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, Buffer, IntArray, last_offset, last_offsets
-from ..format.span_buffer import GROUP_BYTES, SpanBuffer, window_of
-from .damaged_spans import DamageColumns, DamagedSpans
-from .events import Events
-from .models import Damage
-from .parts import UNKNOWN_COUNT, Run, RunColumns, undecodable
-from .plan import SegmentPlan
-from .segment_walker import Walker
+from ..damage import (
+    UNKNOWN_COUNT,
+    DamageColumns,
+    DamagedSpans,
+    Events,
+    Run,
+    RunColumns,
+    SegmentPlan,
+    Walker,
+    undecodable,
+)
+from ..findings import Damage
+from ..storage import GROUP_BYTES, SpanBuffer, window_of
 
 SMALL_EXTENT = 1 << 16
 

@@ -13,31 +13,22 @@ from ...constants import CONTROL_BIT, NO_END
 from ...errors import KafkaFormatError
 from ...records import Chunk, RecordReader
 from ...records.batch_errors import BatchErrors
-from ...text import quantity
+from ...support.text import quantity
 from ...types import COLUMNS, BatchTable, RecordColumns
-from ..format.file_view import FileView
-from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
-from ..format.unreadable import named
+from ..catalog import SegmentFile, changed
+from ..damage import EventDamage, Events, Run, Scratch, SegmentPlan, Walker, with_cause
+from ..findings import Damage, DamagedLogError
+from ..formats import Epochs, believable_epochs, epochs_of
+from ..scanning import MAX_HEADERS_READ, Stretch, reach, stretch_of
+from ..storage import FileView, named
+from ..transactions import Transactions, find_transactions, open_at_end, outcomes_near
 from .damage_callbacks import BatchDamage, CollectedDamage, OnDamage
-from .events import EventDamage, Events
-from .heads import MAX_HEADERS_READ, reach
-from .index_ranges import Stretch, stretch_of
-from .missing import changed
-from .models import Damage, DamagedLogError
-from .nearby_transactions import open_at_end, outcomes_near
 from .offset_interval import OffsetInterval
 from .part import GroupReader, Part
-from .partition_dir import SegmentFile
-from .parts import Run
-from .plan import SegmentPlan, with_cause
 from .planned_log import PlannedLog
 from .remainder import Remainder
-from .segment_tables import Scratch
-from .segment_walker import Walker
 from .segments_ahead import SegmentsAhead
 from .single_pass import SinglePass, UnconfirmedError, add_run
-from .transaction_walk import find_transactions
-from .transactions import Transactions
 
 
 def ignore(_: Damage) -> None:

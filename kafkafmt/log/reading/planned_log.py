@@ -13,30 +13,36 @@ import numpy as np
 
 from ...constants import MIN_OFFSET, NO_END
 from ...errors import StructureError
-from ...text import counted
+from ...support.text import counted
 from ...types import IntArray, last_offsets
-from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
-from ..format.file_view import FileView, read_text
-from ..format.files import Stamp, path_exists, stamp_of
-from ..format.leader_epochs import Epochs
-from .compaction import is_compacted, runs_lack_offsets, was_cleaned
-from .damaged_spans import DamageColumns
-from .events import Events
-from .heads import reach
+from ..catalog import PartitionDir, SegmentFile, changed, check_retention
+from ..damage import (
+    DEFAULT_LIMITS,
+    FIRST_READ,
+    UNKNOWN_COUNT,
+    DamageColumns,
+    Events,
+    ReadLimits,
+    Run,
+    RunColumns,
+    Scratch,
+    See,
+    SegmentPlan,
+    Walker,
+    is_compacted,
+    plan_view,
+    runs_lack_offsets,
+    sound_runs,
+    was_cleaned,
+    wrappers_of,
+)
+from ..findings import Damage
+from ..formats import LEADER_EPOCHS, Epochs, read_leader_epochs
+from ..scanning import Stretch, last_border, reach
+from ..storage import FileView, Stamp, path_exists, read_text, stamp_of
+from ..transactions import SnapshotFiles
 from .index_lookup import indexed_offset, last_position_below, position_before
-from .index_ranges import Stretch, last_border
-from .known_wrappers import wrappers_of
 from .loss import Losses
-from .missing import changed, check_retention
-from .models import Damage
-from .partition_dir import PartitionDir, SegmentFile
-from .parts import UNKNOWN_COUNT, Run, RunColumns
-from .plan import SegmentPlan, plan_view
-from .ranges import sound_runs
-from .read_limits import DEFAULT_LIMITS, ReadLimits
-from .segment_tables import FIRST_READ, Scratch
-from .segment_walker import See, Walker
-from .snapshot_files import SnapshotFiles
 
 Tell = Callable[[str], None]
 MOST_TRIED = 16

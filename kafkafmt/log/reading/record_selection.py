@@ -8,9 +8,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ... import arguments
 from ...constants import ISOLATION_LEVELS, NO_END, READ_COMMITTED, READ_UNCOMMITTED
 from ...records.reader import ALL_OFFSETS
+from ...support import arguments
 from .lookups import find_timestamp
 from .offset_interval import OffsetInterval
 from .partition import PartitionLog

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...constants import MIN_OFFSET, NO_END
-from ...text import offset_range
+from ...support.text import offset_range
 from ...types import last_offsets
-from .damaged_spans import DamageColumns
-from .models import Damage
+from ..damage import DamageColumns, Run, RunColumns, SegmentPlan
+from ..findings import Damage
 from .part import Part
-from .parts import Run, RunColumns
-from .plan import SegmentPlan
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ...paths import Location, UrlPath
-from ...text import shown
-from .batch_finder import BatchFinder
-from .discovery import Discovery, find_partitions
-from .listings import Listings, NoListings
+from ...support.paths import Location, UrlPath
+from ...support.text import shown
+from ..catalog import Discovery, Listings, NoListings, PartitionDir, find_partitions
+from ..damage import BatchFinder
 from .partition import PartitionLog
-from .partition_dir import PartitionDir
 
 
 class DuplicatePartitionError(ValueError):

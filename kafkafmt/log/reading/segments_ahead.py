@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from ...constants import NO_END
-from ...paths import UrlPath
-from ..format.file_view import fetch_ahead, forget_ahead, open_ahead
-from ..format.remote import AHEAD_BYTES
-from .index_ranges import Stretch
-from .partition_dir import SegmentFile
+from ...support.paths import UrlPath
+from ..catalog import SegmentFile
+from ..scanning import Stretch
+from ..storage import AHEAD_BYTES, fetch_ahead, forget_ahead, open_ahead
 
 MOST_AHEAD = 8
 """Largest number of segments that are opened in advance."""

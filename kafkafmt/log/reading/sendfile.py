@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 
 from ...constants import NO_END
 from ...errors import KafkaFormatError
-from ..format.file_view import FileView
-from .heads import read_head
+from ..catalog import SegmentFile
+from ..scanning import read_head
+from ..storage import FileView
 from .index_lookup import position_before
 from .partition import PartitionLog
-from .partition_dir import SegmentFile
 
 
 class HasFileno(Protocol):

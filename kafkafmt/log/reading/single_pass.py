@@ -25,32 +25,27 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END
-from ...text import quantity
+from ...support.text import quantity
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
-from ..format.file_view import FileView, aligned_buffer
-from .batch_head import Head
-from .compaction import shown_by
-from .index_ranges import (
+from ..catalog import SegmentFile, changed
+from ..damage import Run, SegmentPlan, Walker, runs_of, shown_by
+from ..scanning import (
     MAX_RANGE_BYTES,
     RANGE_BYTES,
     Border,
+    Head,
     Range,
     Stretch,
     border_offset,
     divide,
     first_offset_at,
     last_offset_in,
+    total,
     whole_segment,
 )
-from .missing import changed
+from ..storage import FileView, aligned_buffer
 from .part import Part
-from .part_builder import runs_of
-from .partition_dir import SegmentFile
-from .parts import Run
-from .plan import SegmentPlan
 from .remainder import Remainder
-from .segment_stats import total
-from .segment_walker import Walker
 
 SMALLEST_BATCH = 61
 MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1

@@ -1,1 +1,22 @@
-"""Rewrite logs (drop records, compact, recompress), and restore logs into a broker's log directory."""
+"""Rewrite partitions, and restore them into a broker's directory."""
+
+from typing import TYPE_CHECKING
+
+from ...support.on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from .restore_api import RestoredPartition, RestoreError, RestoreReport, restore
+    from .rewrite_api import MARKER_LOST, ON_ERROR, RewriteReport, RewrittenPartition, rewrite
+else:
+    __getattr__ = names_on_demand(
+        __name__,
+        {
+            "restore_api": ("RestoreError", "RestoreReport", "RestoredPartition", "restore"),
+            "rewrite_api": ("MARKER_LOST", "ON_ERROR", "RewriteReport", "RewrittenPartition", "rewrite"),
+        },
+    )  # fmt: skip
+
+__all__ = [
+    "MARKER_LOST", "ON_ERROR", "RestoreError", "RestoreReport", "RestoredPartition", "RewriteReport",
+    "RewrittenPartition", "restore", "rewrite",
+]  # fmt: skip

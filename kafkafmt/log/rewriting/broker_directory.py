@@ -17,27 +17,32 @@ from pathlib import Path
 from types import TracebackType
 
 from ...errors import StructureError
-from ..format.checkpoints import (
+from ..formats import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCHS,
     LOG_STARTS,
     META_PROPERTIES,
     OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
+    base_offset_of,
     offset_checkpoint_text,
     read_leader_epochs,
     read_meta_properties,
     read_offset_checkpoint,
     read_partition_metadata,
 )
-from ..format.file_view import read_bytes, read_text
-from ..format.files import file_size, list_directory, mode_of
-from ..format.local_files import replace_file, sync_directory
-from ..format.names import base_offset_of
-from ..format.syncing import sync_tree
-from ..format.unreadable import raise_if_intact
-from ..writing.log_directory import LOCK, release_lock, take_lock
-from ..writing.mounting import METADATA_LOG, Metadata, base64_uuid, node_id, read_metadata
+from ..storage import (
+    file_size,
+    list_directory,
+    mode_of,
+    raise_if_intact,
+    read_bytes,
+    read_text,
+    replace_file,
+    sync_directory,
+    sync_tree,
+)
+from ..writing import LOCK, METADATA_LOG, Metadata, base64_uuid, node_id, read_metadata, release_lock, take_lock
 from .restore_partition import Restored, Target
 
 MAX_NAME = 255

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..auditing.salvage_copy import PartitionCopy
-from ..format.producers import Producers
+from ..formats import Producers
+from ..repairing import PartitionCopy
 
 
 class ChangedCopy(PartitionCopy):

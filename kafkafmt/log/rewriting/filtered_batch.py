@@ -130,7 +130,7 @@ class BatchFilter:
 
     def _cut(self, buffer: Any, row: np.void, keep: BoolArray, last: int) -> bytes:
         """Return a v2 batch with some of its records, byte for byte. A builder refuses odd offsets, which are kept here."""
-        from ...compressor import Compressor
+        from ...codecs.compressor import Compressor
 
         start, stop = int(row["position"]), int(row["position"] + row["size"])
         own = int(row["attributes"]) & CODEC_MASK

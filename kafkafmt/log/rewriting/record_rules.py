@@ -11,9 +11,9 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import NO_TIMESTAMP
-from ...text import shown
+from ...support.text import shown
 from ...types import IntArray, RecordColumns, Spans, byte_view
-from ..reading.byte_pattern import BytePattern
+from ..finding import BytePattern
 
 
 @dataclass(frozen=True)

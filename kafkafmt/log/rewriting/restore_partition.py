@@ -19,20 +19,26 @@ import numpy as np
 from ...constants import LEADER_EPOCH_AT, MAGIC_V2
 from ...records import RecordReader
 from ...types import BatchTable, ByteArray, IntArray, last_offsets
-from ..auditing.salvage_markers import abort_markers
-from ..auditing.salvage_source import Bounds
-from ..auditing.salvaged import OWNER, Salvaged
-from ..format.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, partition_metadata_text
-from ..format.file_view import FileView
-from ..format.leader_epochs import Epochs, believable_runs, epochs_from, within
-from ..format.local_files import write_new
-from ..format.names import file_name
-from ..format.producers import Producers
-from ..format.snapshots import ProducerEntry, snapshot_of, states_of
-from ..reading.partition import PartitionLog
-from ..reading.partition_dir import SegmentFile
-from ..reading.parts import RunColumns
-from ..writing.index_builder import read_through
+from ..catalog import SegmentFile
+from ..damage import RunColumns
+from ..formats import (
+    HIGH_WATERMARKS,
+    PARTITION_METADATA,
+    Epochs,
+    ProducerEntry,
+    Producers,
+    believable_runs,
+    epochs_from,
+    file_name,
+    partition_metadata_text,
+    snapshot_of,
+    states_of,
+    within,
+)
+from ..reading import PartitionLog
+from ..repairing import OWNER, Bounds, Salvaged, abort_markers
+from ..storage import FileView, write_new
+from ..writing import read_through
 from .changed_copy import ChangedCopy
 from .filtered_batch import BatchFilter
 from .rewrite_partition import Kept, OpenSegment

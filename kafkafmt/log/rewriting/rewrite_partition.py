@@ -18,22 +18,16 @@ import numpy as np
 
 from ...constants import CONTROL_BIT, MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...records import RecordReader
-from ...times import now_millis
+from ...support.times import now_millis
 from ...types import BatchTable, IntArray, Spans, last_offset, last_offsets
-from ..auditing.salvage_pieces import holes_of, outside
-from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
-from ..auditing.salvaged import OWNER, Salvaged
-from ..format.checkpoints import CLEANER_OFFSETS
-from ..format.file_view import FileView
-from ..format.files import narrowed_mode, times_of
-from ..format.local_files import create_file, write_all
-from ..format.names import file_name
-from ..reading.models import Damage
-from ..reading.partition import PartitionLog
-from ..reading.partition_dir import SegmentFile
-from ..reading.parts import RunColumns
-from ..reading.segment_walker import Walker
-from ..writing.index_builder import MAX_SEGMENT_BYTES
+from ..catalog import SegmentFile
+from ..damage import RunColumns, Walker
+from ..findings import Damage
+from ..formats import CLEANER_OFFSETS, file_name
+from ..reading import PartitionLog
+from ..repairing import ALL_FILE_BITS, OWNER, Bounds, Salvaged, holes_of, outside
+from ..storage import FileView, create_file, narrowed_mode, times_of, write_all
+from ..writing import MAX_SEGMENT_BYTES
 from .changed_copy import ChangedCopy
 from .filtered_batch import BatchFilter, BoolArray, empty_batch
 from .latest_offsets import LatestOffsets

@@ -11,10 +11,9 @@ import numpy as np
 from ..._backend import core
 from ...errors import KafkaFormatError
 from ...types import BatchTable, IntArray
-from ..format.file_view import FileView
-from ..format.span_copier import SpanCopier
-from ..reading.partition_dir import SegmentFile
-from ..reading.segment_tables import Scratch, TableReader
+from ..catalog import SegmentFile
+from ..damage import Scratch, TableReader
+from ..storage import FileView, SpanCopier
 
 
 def tables_of(view: FileView, segment: SegmentFile, spans: IntArray, limit: int) -> Iterator[tuple[Any, BatchTable]]:

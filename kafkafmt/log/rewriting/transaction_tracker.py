@@ -9,7 +9,7 @@ import numpy as np
 
 from ...constants import CONTROL_BIT, DELETE_HORIZON_BIT, NO_PRODUCER_ID, TRANSACTIONAL_BIT
 from ...types import BatchTable, IntArray, distinct, last_offsets
-from ..reading.transactions import Transactions
+from ..transactions import Transactions
 
 
 class LastBatches:

@@ -11,12 +11,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...paths import full_disk_named
+from ...support.paths import full_disk_named
 from ...types import BatchTable
-from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, transaction_index_bytes
-from ..format.local_files import append_to, write_at
-from ..format.names import file_name
-from ..format.producers import Aborted
+from ..formats import OFFSET_ENTRY, TIME_ENTRY, Aborted, file_name, transaction_index_bytes
+from ..storage import append_to, write_at
 from .index_builder import SegmentIndexes
 
 SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...errors import StructureError
-from ..format.file_view import read_text
-from ..format.local_files import replace_file, sync_directory
+from ..storage import read_text, replace_file, sync_directory
 from .writer import LogWriter
 
 JOURNAL_FILE = "kafkafmt-append.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...constants import CONTROL_BIT, MAX_OFFSET, TRANSACTIONAL_BIT
 from ...errors import InvalidError, TooLargeError
-from ...text import offset_range
+from ...support.text import offset_range
 from ...types import BatchTable
 
 

@@ -22,12 +22,18 @@ from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFS
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
 from ...types import BatchSummary, BatchTable, Buffer, IndexState, last_offsets
-from ..format.file_view import FileView
-from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
-from ..format.leader_epochs import epoch_runs
-from ..format.producers import Aborted, Producers, read_markers
-from ..reading.segment_tables import Scratch, Table
-from ..reading.segment_walker import Walker
+from ..damage import Scratch, Table, Walker
+from ..formats import (
+    Aborted,
+    Producers,
+    epoch_runs,
+    offset_entry,
+    offset_index_bytes,
+    read_markers,
+    time_entry,
+    time_index_bytes,
+)
+from ..storage import FileView
 
 INDEX_INTERVAL = 4096
 """Default value of Kafka's setting ``index.interval.bytes``."""

@@ -15,11 +15,9 @@ from pathlib import Path
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import StructureError
-from ..format.file_view import FileView
-from ..format.files import list_directory
-from ..format.local_files import sync_directory
-from ..format.producers import marker_reader
-from ..reading.models import Damage, DamagedLogError
+from ..findings import Damage, DamagedLogError
+from ..formats import marker_reader
+from ..storage import FileView, list_directory, sync_directory
 from .index_builder import MAX_SEGMENT_BYTES, State, read_through
 
 SWAP, CLEANED, DELETED = ".swap", ".cleaned", ".deleted"

@@ -23,18 +23,23 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
-from ...times import now_millis
+from ...support.times import now_millis
 from ...types import BatchTable, Buffer, byte_view
-from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text
-from ..format.file_view import FileView, file_differs
-from ..format.files import list_directory
-from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
-from ..format.leader_epochs import Epochs, assigned, epochs_of, within
-from ..format.local_files import replace_file, sync_directory, truncate_file
-from ..format.names import snapshot_offset_of
-from ..format.snapshots import snapshot_of
-from ..reading.heads import reach
-from ..reading.models import Damage
+from ..findings import Damage
+from ..formats import (
+    LEADER_EPOCHS,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    Epochs,
+    assigned,
+    epochs_of,
+    leader_epochs_text,
+    snapshot_of,
+    snapshot_offset_of,
+    within,
+)
+from ..scanning import reach
+from ..storage import FileView, file_differs, list_directory, replace_file, sync_directory, truncate_file
 from .active import ActiveSegment, path_of
 from .index_builder import SegmentIndexes, State
 from .recovery import delete_segment, load, make_segment

@@ -19,35 +19,41 @@ from pathlib import Path
 from threading import RLock
 from typing import NoReturn, Unpack
 
-from ...arguments import integer
 from ...errors import StructureError
-from ...paths import output_path
-from ...text import counted, shown
-from ..format.checkpoints import (
+from ...support.arguments import integer
+from ...support.paths import output_path
+from ...support.text import counted, shown
+from ..catalog import INCOMPLETE
+from ..formats import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
+    MAX_PARTITION,
     PARTITION_METADATA,
     RECOVERY_POINTS,
+    can_be_checkpointed,
     clean_shutdown_text,
+    is_topic_name,
     offset_checkpoint_text,
+    parse_partition_name,
     partition_metadata_text,
     read_offset_checkpoint,
     read_partition_metadata,
     uuid_bytes,
 )
-from ..format.file_view import read_text
-from ..format.files import file_size, list_directory, narrowed_mode
-from ..format.local_files import NEW_FILE, replace_file, sync_directory
-from ..format.names import (
-    MAX_PARTITION,
-    can_be_checkpointed,
-    is_topic_name,
-    parse_partition_name,
+from ..storage import (
+    NEW_FILE,
+    ForkSafeLock,
+    OwnerLock,
+    file_size,
+    list_directory,
+    narrowed_mode,
+    raise_if_intact,
+    read_text,
+    refuse_pickling,
+    replace_file,
+    sync_directory,
 )
-from ..format.process import ForkSafeLock, OwnerLock, refuse_pickling
-from ..format.unreadable import raise_if_intact
-from ..reading.discovery import INCOMPLETE
 from .append_journal import roll_back
 from .mounting import StrayPartitionWarning, strays
 from .settings import LogSettings, LogSettingsOptions

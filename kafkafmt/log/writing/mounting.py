@@ -20,20 +20,10 @@ from uuid import UUID
 from ...errors import KafkaFormatError, StructureError
 from ...internal_topics.decode import read_metadata_record
 from ...records import read_records
-from ..format.checkpoints import (
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    read_meta_properties,
-    read_partition_metadata,
-    uuid_bytes,
-)
-from ..format.file_view import read_bytes, read_text
-from ..format.files import list_directory, stamp_of
-from ..reading.discovery import Discovery
-from ..reading.partition import PartitionLog
-from ..reading.partition_dir import PartitionDir
-from ..reading.record_selection import OffsetBound, Selection
-from ..reading.replicas import discover
+from ..catalog import Discovery, PartitionDir
+from ..formats import META_PROPERTIES, PARTITION_METADATA, read_meta_properties, read_partition_metadata, uuid_bytes
+from ..reading import OffsetBound, PartitionLog, Selection, discover
+from ..storage import list_directory, read_bytes, read_text, stamp_of
 
 CLUSTER_METADATA = "__cluster_metadata"
 METADATA_LOG = f"{CLUSTER_METADATA}-0"

@@ -22,19 +22,39 @@ from pathlib import Path
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import KafkaFormatError, StructureError
-from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
-from ..format.file_view import FileView, file_differs, read_bytes, read_text
-from ..format.files import list_directory, narrowed_mode
-from ..format.index_entries import transaction_index_bytes
-from ..format.leader_epochs import Epochs, assigned, believable_runs, epochs_from, within
-from ..format.local_files import NEW_FILE, replace_file, sync_directory, sync_file, truncate_file, write_new
-from ..format.names import base_offset_of, file_name, snapshot_offset_of
-from ..format.producers import Producers, marker_reader
-from ..format.snapshots import states_in
-from ..reading.models import Damage, DamagedLogError
-from ..reading.partition_dir import SegmentFile
-from ..reading.plan import plan_segment
-from ..reading.read_limits import ReadLimits
+from ..catalog import SegmentFile
+from ..damage import ReadLimits, plan_segment
+from ..findings import Damage, DamagedLogError
+from ..formats import (
+    LEADER_EPOCHS,
+    Epochs,
+    Producers,
+    assigned,
+    base_offset_of,
+    believable_runs,
+    epochs_from,
+    file_name,
+    marker_reader,
+    read_leader_epochs,
+    snapshot_offset_of,
+    states_in,
+    transaction_index_bytes,
+    within,
+)
+from ..storage import (
+    NEW_FILE,
+    FileView,
+    file_differs,
+    list_directory,
+    narrowed_mode,
+    read_bytes,
+    read_text,
+    replace_file,
+    sync_directory,
+    sync_file,
+    truncate_file,
+    write_new,
+)
 from .active import SEGMENT_SUFFIXES, path_of
 from .index_builder import MAX_SEGMENT_BYTES, SegmentScan, State, read_through
 from .interrupted_swaps import complete_swaps

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..format.file_view import read_bytes
-from ..format.files import file_size
-from ..format.index_entries import read_time_index
+from ..formats import read_time_index
+from ..storage import file_size, read_bytes
 from .active import path_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TypedDict
 
-from ...arguments import integer
+from ...support.arguments import integer
 from .index_builder import INDEX_INTERVAL, MAX_SEGMENT_BYTES
 
 WEEK_MS = 7 * 24 * 3600 * 1000

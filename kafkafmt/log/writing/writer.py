@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Unpack
 
-from ...arguments import integer
 from ...records import build_batches, build_marker
 from ...records.assign import numbered, scan_all
 from ...records.signatures import BuilderOptions, RecordLike
-from ...text import shown
-from ...times import now_millis
+from ...support.arguments import integer
+from ...support.text import shown
+from ...support.times import now_millis
 from ...types import Buffer, view_of
-from ..format.leader_epochs import Epochs
-from ..format.process import OwnerLock, refuse_pickling
-from ..format.snapshots import ProducerEntry
-from ..reading.models import Damage
+from ..findings import Damage
+from ..formats import Epochs, ProducerEntry
+from ..storage import OwnerLock, refuse_pickling
 from .incoming import check, check_transactions
 from .local_log import LocalLog
 from .settings import LogSettings

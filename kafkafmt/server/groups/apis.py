@@ -28,7 +28,7 @@ from ...protocol import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from ...text import shown
+from ...support.text import shown
 from ..catalog import Catalog
 from ..handlers import Handler, Handlers, RequestContext
 from .consumer_apis import ConsumerApis

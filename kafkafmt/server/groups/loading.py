@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...errors import KafkaFormatError
-from ...log.reading.groups import CommittedOffset, Group, GroupState
+from ...log.groups import CommittedOffset, Group, GroupState
 from ...protocol import ErrorCode
 from ..catalog import Catalog
 from ..handlers import Handler, RequestContext

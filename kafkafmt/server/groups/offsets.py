@@ -8,7 +8,7 @@ from contextlib import suppress
 from sys import getsizeof
 from typing import NamedTuple
 
-from ...log.reading.groups import CommittedOffset, Group
+from ...log.groups import CommittedOffset, Group
 from .offsets_file import FULL_INTERVAL, Entry, GroupsFile, GroupsFileFullError
 
 COMMIT_BYTES = 400

@@ -28,7 +28,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...paths import full_disk_named
+from ...support.paths import full_disk_named
 
 HEADER = {"kafkafmt_groups": 1}
 _HEADER_LINE = json.dumps(HEADER).encode() + b"\n"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...constants import CODEC_NAMES
-from ...log.format.names import MAX_PARTITION, is_topic_name
-from ...log.writing.settings import LogSettings
+from ...log.formats import MAX_PARTITION, is_topic_name
+from ...log.writing import LogSettings
 from ...records import BatchBuilder
-from ...text import shown
+from ...support.text import shown
 from ..option_text import OptionError, check_names, path_of, sink_path_of, size_of, whole_number, word_of
 
 Key = tuple[str, int]

@@ -26,17 +26,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...log import LogDirectory, LogWriter
-from ...log.format.file_view import FileView
-from ...log.format.files import list_directory
-from ...log.format.local_files import write_all
-from ...log.format.names import MAX_PARTITION, is_topic_name, parse_partition_name
-from ...log.format.process import OwnerLock
-from ...log.reading.segment_walker import Walker
-from ...log.writing.atomic_append import all_or_nothing
-from ...paths import full_disk_named
+from ...log.damage import Walker
+from ...log.formats import MAX_PARTITION, is_topic_name, parse_partition_name
+from ...log.storage import FileView, OwnerLock, list_directory, write_all
+from ...log.writing import all_or_nothing
 from ...records import BatchBuilder, Partitioner, columns_of
-from ...text import shown
-from ...times import now_millis
+from ...support.paths import full_disk_named
+from ...support.text import shown
+from ...support.times import now_millis
 from ...types import distinct
 from .write_options import Key, WriteOptions
 

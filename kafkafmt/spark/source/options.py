@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
 from ...log import PartitionDir
-from ...log.reading.record_filter import ANYTHING, Filter
-from ...log.reading.record_selection import OffsetBound, Selection
-from ...text import shown
+from ...log.finding import ANYTHING, Filter
+from ...log.reading import OffsetBound, Selection
+from ...support.text import shown
 from ..option_text import (
     OptionError,
     check_names,

@@ -7,17 +7,13 @@ from dataclasses import dataclass, replace
 
 from ...constants import NO_END
 from ...log import Damage, NoLogError, PartitionDir, PartitionLog, SegmentFile, discover
-from ...log.reading.index_ranges import Stretch, whole_segment
-from ...log.reading.missing import unavailable
-from ...log.reading.nearby_transactions import outcomes_near
-from ...log.reading.offset_interval import OffsetInterval
-from ...log.reading.parts import Run
-from ...log.reading.plan import SegmentPlan
-from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
-from ...log.reading.single_pass import UnconfirmedError
-from ...log.reading.transactions import Doubt, Transactions
-from ...paths import Location
+from ...log.catalog import unavailable
+from ...log.damage import DEFAULT_LIMITS, ReadLimits, Run, SegmentPlan
+from ...log.reading import OffsetInterval, UnconfirmedError
+from ...log.scanning import Stretch, whole_segment
+from ...log.transactions import Doubt, Transactions, outcomes_near
 from ...records import Chunk
+from ...support.paths import Location
 from ...types import RecordColumns
 from ..hosts import with_host
 from .same_log import check_content, check_topic_id, lacks_batches

@@ -20,14 +20,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ...log import Damage, Discovery, DuplicatePartitionError, PartitionDir, PartitionLog, discover
-from ...log.reading.compaction import is_recorded
-from ...log.reading.listings import Listings
-from ...log.reading.offset_interval import OffsetInterval
-from ...log.reading.partition_dir import SegmentFile
-from ...log.reading.read_limits import ReadLimits
-from ...log.reading.record_filter import narrowed
-from ...log.reading.record_selection import OffsetBound
-from ...log.reading.transactions import Doubt
+from ...log.catalog import Listings, SegmentFile
+from ...log.damage import ReadLimits, is_recorded
+from ...log.finding import narrowed
+from ...log.reading import OffsetBound, OffsetInterval
+from ...log.transactions import Doubt
 from ..option_text import OptionError
 from .options import Bound, Key, Options
 from .splits import SPLIT_BYTES, Split, cut_splits, may_hold, stable_part

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from ...arrow import ArrowBuilder, schema_of
+from ...arrow.builder import ArrowBuilder, schema_of
 from ...log import Damage, DamagedLogError, PartitionDir
-from ...log.reading.read_limits import ReadLimits
-from ...log.reading.record_filter import Filter, columns_of, for_partition
-from ...log.reading.transactions import Doubt, TransactionInDoubtError
-from ...text import quantity
+from ...log.damage import ReadLimits
+from ...log.finding import Filter, columns_of, for_partition
+from ...log.transactions import Doubt, TransactionInDoubtError
+from ...support.text import quantity
 from ..messages import say as say
 from .options import Options
 from .pieces import WholePartitions

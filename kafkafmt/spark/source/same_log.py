@@ -11,14 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...log import PartitionDir, SegmentFile
-from ...log.format.file_view import FileView
-from ...log.format.files import inode_of
-from ...log.format.preallocated import end_of_content, only_zeros, start_of_last_hole
-from ...log.reading.compaction import is_recorded, runs_lack_offsets
-from ...log.reading.missing import unavailable
-from ...log.reading.parts import RunColumns
-from ...log.reading.plan import SegmentPlan
-from ...paths import UrlPath
+from ...log.catalog import unavailable
+from ...log.damage import RunColumns, SegmentPlan, is_recorded, runs_lack_offsets
+from ...log.storage import FileView, end_of_content, inode_of, only_zeros, start_of_last_hole
+from ...support.paths import UrlPath
 
 
 def data_size(segment: SegmentFile) -> int:

@@ -13,13 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ...log import PartitionDir, PartitionLog, SegmentFile
-from ...log.format.checkpoints import CLEANER_OFFSETS, LOG_STARTS
-from ...log.format.file_view import FileView
-from ...log.reading.index_ranges import Border, Stretch, border_near, last_border, stretch_of
-from ...log.reading.offset_interval import OffsetInterval
-from ...log.reading.parts import Run
-from ...log.reading.plan import SegmentPlan
-from ...log.reading.transactions import Transactions
+from ...log.damage import Run, SegmentPlan
+from ...log.formats import CLEANER_OFFSETS, LOG_STARTS
+from ...log.reading import OffsetInterval
+from ...log.scanning import Border, Stretch, border_near, last_border, stretch_of
+from ...log.storage import FileView
+from ...log.transactions import Transactions
 from .pieces import Piece, plain_bytes
 from .same_log import data_size, topic_id_of
 

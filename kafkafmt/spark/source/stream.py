@@ -34,12 +34,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...constants import NO_END, READ_COMMITTED
 from ...log import Damage, NoLogError, PartitionLog, SegmentFile, UnavailableSegmentError
-from ...log.reading.index_ranges import last_border
-from ...log.reading.listings import Listings
-from ...log.reading.plan import SegmentPlan
-from ...log.reading.record_selection import OffsetBound
+from ...log.catalog import Listings
+from ...log.damage import SegmentPlan
+from ...log.reading import OffsetBound
+from ...log.scanning import last_border
 from ...records.reader import ALL_OFFSETS
-from ...text import offset_range
+from ...support.text import offset_range
 from ..option_text import OptionError
 from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options

@@ -6,13 +6,12 @@ from time import time_ns
 
 from ...constants import NO_END
 from ...log import PartitionLog
-from ...log.format.files import Stamp, stamp_of
-from ...log.reading.index_ranges import last_border
-from ...log.reading.listings import SETTLED_NS
-from ...log.reading.nearby_transactions import open_after
-from ...log.reading.parts import Run
-from ...log.reading.transactions import Transactions
-from ...paths import UrlPath
+from ...log.catalog import SETTLED_NS
+from ...log.damage import Run
+from ...log.scanning import last_border
+from ...log.storage import Stamp, stamp_of
+from ...log.transactions import Transactions, open_after
+from ...support.paths import UrlPath
 from .options import Key
 from .stream_offsets import Offsets
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...log import PartitionLog
-from ...log.format.checkpoints import PARTITION_METADATA
-from ...log.format.files import Stamp, stamp_of
-from ...paths import UrlPath
+from ...log.formats import PARTITION_METADATA
+from ...log.storage import Stamp, stamp_of
+from ...support.paths import UrlPath
 from .options import Key
 
 

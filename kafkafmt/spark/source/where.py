@@ -22,20 +22,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...log.reading.record_filter import (
-    ANYTHING,
-    COLUMNS,
-    NOTHING,
-    OPERATORS,
-    TIMESTAMP,
-    TOPIC,
-    AllOf,
-    AnyOf,
-    Comparison,
-    Filter,
-)
-from ...text import shown
-from ...times import EPOCH
+from ...log.finding import ANYTHING, COLUMNS, NOTHING, OPERATORS, TIMESTAMP, TOPIC, AllOf, AnyOf, Comparison, Filter
+from ...support.text import shown
+from ...support.times import EPOCH
 
 EXAMPLE = 'such as [["topic", "=", "orders"], ["offset", ">=", 100]]'
 _MASKS: Mapping[str, Any] = {

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from selecting import selection
 
 from kafkafmt.log import DamagedLogError, discover
+from kafkafmt.log.findings.models import Damage
 from kafkafmt.log.reading.follow import Follower
-from kafkafmt.log.reading.models import Damage
 from kafkafmt.view.selection_arguments import SelectionArguments
 
 

@@ -14,8 +14,8 @@ from metadata_logs import MetadataLog, record, uuid
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.format.checkpoints import offset_checkpoint_text
-from kafkafmt.log.reading import topic_configs
+from kafkafmt.log.damage import topic_configs
+from kafkafmt.log.formats.checkpoints import offset_checkpoint_text
 
 LOSSES = ("missing_segment", "missing_end", "missing_start")
 Range = tuple[str, int | None, int | None]

@@ -16,11 +16,11 @@ from building import batch, record
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, UnavailableSegmentError, discover
-from kafkafmt.log.auditing.verify import verify_partition
+from kafkafmt.log.damage.plan import SegmentPlan, plan_view
 from kafkafmt.log.reading import planned_log
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_timestamp
-from kafkafmt.log.reading.plan import SegmentPlan, plan_view
+from kafkafmt.log.verifying.verify_api import verify_partition
 
 BASES = (0, 5, 10, 15)
 

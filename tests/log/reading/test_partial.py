@@ -13,7 +13,7 @@ from odd_batches import batch_of, write_log
 
 import kafkafmt
 from kafkafmt import build_batch
-from kafkafmt.compressor import Compressor
+from kafkafmt.codecs.compressor import Compressor
 from kafkafmt.constants import BATCH_HEADER_SIZE
 
 COUNT = 60

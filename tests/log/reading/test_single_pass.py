@@ -14,10 +14,10 @@ from fuzz import directories
 from kafkafmt import iter_batches
 from kafkafmt.constants import NO_END
 from kafkafmt.log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
+from kafkafmt.log.damage.read_limits import ReadLimits
 from kafkafmt.log.reading import single_pass
-from kafkafmt.log.reading.index_ranges import Border, Stretch, border_near, divide, stretch_of, whole_segment
 from kafkafmt.log.reading.offset_interval import OffsetInterval
-from kafkafmt.log.reading.read_limits import ReadLimits
+from kafkafmt.log.scanning.index_ranges import Border, Stretch, border_near, divide, stretch_of, whole_segment
 
 Delivered = tuple[list[tuple[int, bytes | None, bytes | None]], list[Damage], str]
 
@@ -435,7 +435,7 @@ def test_border_with_a_negative_offset_is_not_used(tmp_path: Path) -> None:
 
 
 def test_segment_is_not_divided_at_a_border_that_its_index_does_not_have(tmp_path: Path) -> None:
-    from kafkafmt.log.format.file_view import FileView
+    from kafkafmt.log.storage.file_view import FileView
 
     entries = write_segment(tmp_path / "t-0", numbered(100))
     (segment,) = only(tmp_path / "t-0").segments

@@ -20,10 +20,10 @@ from salvaging import abort, corrupt, data, partition
 from writing import FIRST
 
 import kafkafmt as k
-from kafkafmt.log.format import local_files
-from kafkafmt.log.format.checkpoints import read_offset_checkpoint
-from kafkafmt.log.format.syncing import sync_tree
+from kafkafmt.log.formats.checkpoints import read_offset_checkpoint
 from kafkafmt.log.rewriting import broker_directory, rewrite_partition
+from kafkafmt.log.storage import local_files
+from kafkafmt.log.storage.syncing import sync_tree
 from kafkafmt.log.writing.mounting import read_metadata
 
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")

@@ -66,7 +66,7 @@ KILLED = """
     import os, sys
     import kafkafmt
     from kafkafmt.log import LogDirectory
-    from kafkafmt.log.format import local_files
+    from kafkafmt.log.storage import local_files
     from kafkafmt.log.writing.atomic_append import all_or_nothing
     from building import simple_batch
 

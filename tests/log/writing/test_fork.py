@@ -14,7 +14,7 @@ import pytest
 from forked import in_child
 
 import kafkafmt
-from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.storage.file_view import FileView
 from kafkafmt.log.writing.atomic_append import all_or_nothing
 
 RECORDS = [(None, b"value", 5)] * 3

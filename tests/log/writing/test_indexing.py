@@ -8,11 +8,11 @@ import pytest
 from golden_cases import Case, case
 
 from kafkafmt.log import discover
-from kafkafmt.log.format.file_view import FileView
-from kafkafmt.log.format.index_entries import read_transaction_index
-from kafkafmt.log.format.leader_epochs import assigned, believable_epochs, end_offset_for, within
-from kafkafmt.log.format.producers import Aborted, marker_reader
-from kafkafmt.log.format.snapshots import read_snapshot
+from kafkafmt.log.formats.index_entries import read_transaction_index
+from kafkafmt.log.formats.leader_epochs import assigned, believable_epochs, end_offset_for, within
+from kafkafmt.log.formats.producers import Aborted, marker_reader
+from kafkafmt.log.formats.snapshots import read_snapshot
+from kafkafmt.log.storage.file_view import FileView
 from kafkafmt.log.writing.index_builder import State, read_through
 
 # index.interval.bytes of topics whose segments were written without a restart of the broker

@@ -17,8 +17,8 @@ from writing import FIRST, offsets, problems, some
 import kafkafmt
 from kafkafmt.errors import ChecksumError, InvalidError, TooLargeError, TruncatedError
 from kafkafmt.log import LogDirectory, LogWriter, PartitionLog, discover
-from kafkafmt.log.format.checkpoints import read_offset_checkpoint
-from kafkafmt.log.format.snapshots import read_snapshot
+from kafkafmt.log.formats.checkpoints import read_offset_checkpoint
+from kafkafmt.log.formats.snapshots import read_snapshot
 from kafkafmt.log.writing.settings import LogSettingsOptions
 
 # ---------------------------------------------------------------- files equal to a broker's

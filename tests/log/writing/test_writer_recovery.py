@@ -21,7 +21,7 @@ from selecting import interval
 from writing import FIRST, offsets, problems, some
 
 from kafkafmt.log import DamagedLogError, LogDirectory, LogWriter, PartitionLog, discover
-from kafkafmt.log.format.checkpoints import read_offset_checkpoint
+from kafkafmt.log.formats.checkpoints import read_offset_checkpoint
 from kafkafmt.records.signatures import BuilderOptions
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 900, "index_interval_bytes": 150}

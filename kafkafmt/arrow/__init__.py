@@ -1,0 +1,1 @@
+"""Convert columns of records to Arrow."""

@@ -1,0 +1,1 @@
+"""Compress and decompress with Kafka's codecs."""

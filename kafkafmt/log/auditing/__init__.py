@@ -1,1 +1,0 @@
-"""Verify, dump and salvage log directories."""

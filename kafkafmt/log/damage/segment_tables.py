@@ -1,0 +1,273 @@
+"""Read the batches of one open segment as tables of their headers.
+
+The buffer for the bytes and the array for the batch headers are reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import (
+    BATCH_HEADER_SIZE,
+    DEFAULT_MAX_BATCH_BYTES,
+    ENTRY_OVERHEAD,
+    LENGTH_AT,
+    MAGIC_END,
+    MAGIC_V2,
+    MIN_LEGACY_LENGTH,
+)
+from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
+from ...support.text import quantity
+from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, ByteArray, IntArray
+from ..scanning import Head
+from ..storage import FileView, aligned_buffer, occupied
+from .batch_finder import OwnCrc
+from .known_wrappers import KnownWrappers
+from .parts import SPAN_COLUMNS
+from .search import Search
+
+BUFFER_BYTES = 4 << 20
+FIRST_READ = 32 << 10
+"""Number of bytes that are read at first to look up an offset or a timestamp. Each further read is
+four times as large, up to BUFFER_BYTES.
+"""
+GROWTH = 4
+SPAN_ROWS = 8192
+SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
+Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
+"""A tuple of four items: the file position of a buffer, the buffer, an array with the headers of
+the valid batches in it, and the error after the last batch.
+"""
+
+
+SMALLEST_BUFFER = 64 << 10
+"""Smallest size of a buffer in bytes, for small and empty files."""
+
+
+class Scratch:
+    """Memory that several `Walker` objects use, one after the other.
+
+    The memory is reused, because allocating new memory takes longer than reading the batches of a
+    small segment.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = aligned_buffer(0)
+
+    def buffer(self, size: int) -> ByteArray:
+        """Return a buffer of at least `size` bytes, but of at most BUFFER_BYTES.
+
+        The buffer grows with the files. A large buffer would be slow for a single small file, because NumPy requests
+        huge pages for it.
+        """
+        if len(self._buffer) < min(size, BUFFER_BYTES):
+            self._buffer = aligned_buffer(min(2 * size, BUFFER_BYTES))
+        return self._buffer
+
+    @cached_property
+    def table(self) -> BatchTable:
+        """A table for batch headers."""
+        return np.zeros(TABLE_ROWS, BATCH_DTYPE)
+
+    @cached_property
+    def spans(self) -> IntArray:
+        """An array for damaged byte ranges, with one row per byte range."""
+        return np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
+
+
+class TableReader:
+    """Reads the batches of one open segment in tables.
+
+    Parameters
+    ----------
+    view : FileView
+        The open file.
+    base_offset : int
+        Lowest offset that a batch of the segment can have.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    first_read : int, default 4194304 (4 MiB)
+        Number of bytes that are read at first.
+    scratch : Scratch, optional
+        Memory that no other walker uses at the same time. By default, the walker allocates memory.
+    """
+
+    def __init__(
+        self,
+        view: FileView,
+        base_offset: int,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        first_read: int = BUFFER_BYTES,
+        scratch: Scratch | None = None,
+    ) -> None:
+        self.view = view
+        self.size: int = view.size
+        self.base_offset = base_offset
+        self.max_batch_bytes = max_batch_bytes
+        self.first_read = first_read
+        if scratch is not None:
+            # A file can have become smaller after it was planned, so the buffer must be large enough for a header.
+            self._buffer, self._table = scratch.buffer(max(view.size, SMALLEST_BUFFER)), scratch.table
+        self._buffer_at = self._buffered = 0
+        """File position of the first byte in the buffer, and number of bytes of the file in the buffer."""
+        self._before_read: Callable[[], None] = lambda: None
+        """Function that is called before other bytes are read into the buffer."""
+
+    @cached_property
+    def search(self) -> Search:
+        """Finds the position after damaged bytes at which reading can resume."""
+        return Search(self.view, self.first_offset_at)
+
+    @property
+    def has_wrappers(self) -> bool:
+        """Whether `wrappers` was used. If not, no batch that was read is a wrapper message."""
+        return "wrappers" in vars(self)
+
+    @cached_property
+    def wrappers(self) -> KnownWrappers:
+        """The inner offsets of the wrapper messages in the file."""
+        return KnownWrappers(self.max_batch_bytes)
+
+    @cached_property
+    def _buffer(self) -> ByteArray:
+        return aligned_buffer(min(BUFFER_BYTES, max(self._content, 1)))
+
+    @cached_property
+    def _table(self) -> BatchTable:
+        # Limit the array to the size of the segment. Creating a large array takes longer than reading a small segment.
+        return np.zeros(min(TABLE_ROWS, self._content // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
+
+    @cached_property
+    def _content(self) -> int:
+        """Estimated total size of the batches, in bytes. It is small for a preallocated segment, which is mostly a hole."""
+        return min(self.size, max(occupied(self.view), FIRST_READ))
+
+    def tables(self, position: int, end: int) -> Iterator[Table]:
+        """Read valid batches from the file position `position` to `end`, and stop at the first damaged batch.
+
+        Each yielded tuple contains an array of batch headers, with positions in a buffer. If a
+        batch is damaged, the last tuple contains the error, and its array may be empty. The
+        `position` of the error is a file position.
+        """
+        step = self.first_read
+        # Request bytes in advance only if the first read is large. A caller that begins with small reads may stop soon.
+        if step >= len(self._buffer):
+            self.view.expect(position, end)
+        while position < end:
+            at = position - self._buffer_at
+            read = not 0 <= at < self._buffered
+            if read:
+                self._before_read()
+                at, asked = 0, min(step, len(self._buffer), end - position)
+                self._buffer_at, self._buffered = position, 0
+                self._buffered = self.view.read_into(self._buffer[:asked], position)
+                step *= GROWTH
+            start, stop, error, full = at, min(self._buffered, end - self._buffer_at), None, True
+            # The buffer can contain more small batches than the array can hold. The array is then filled several times.
+            while full:
+                scan = core.scan_batches(self._buffer, self._table, at, stop)
+                full = scan.count == len(self._table)
+                at, error = scan.position, scan.error
+                if error is not None:
+                    error.position += self._buffer_at
+                    error.resume = None if error.resume is None else error.resume + self._buffer_at
+                elif at == start and read:
+                    size = self._size_of_unread(position, end, stop, asked)
+                    if isinstance(size, KafkaFormatError):
+                        error = size
+                    else:
+                        step = max(step, size)
+                if scan.count or error is not None:
+                    yield self._buffer_at, self._buffer, self._table[: scan.count], error
+                if error is not None:
+                    return
+            if at == start:  # the buffer does not contain the complete batch at `position`
+                known = (
+                    self._buffered > 0 and stop - at >= MAGIC_END
+                )  # the buffer is empty if it has just been replaced by a larger one
+                if known and (error := self._too_long(position, end, self._head(position, at, stop))):
+                    yield self._buffer_at, self._buffer, self._table[:0], error
+                    return
+                self._buffered = 0
+            position = self._buffer_at + at
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return the `size` bytes at the file position `position`. The result is shorter if the file ends first.
+
+        The file is read only if the buffer does not contain all of these bytes.
+        """
+        at = position - self._buffer_at
+        if 0 <= at <= self._buffered - size:
+            return bytes(self._buffer[at : at + size])
+        return self.view.read(position, size)
+
+    def _head(self, position: int, at: int, stop: int) -> bytes:
+        """Return the header of the batch that begins at index `at` of the buffer.
+
+        If the buffer does not contain the complete header, the header is read from the file at
+        `position`.
+        """
+        if stop - at >= BATCH_HEADER_SIZE:
+            return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
+        return self.view.read(position, BATCH_HEADER_SIZE)
+
+    def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
+        """Return the size of a batch that is only partly in the buffer. If the batch is invalid, return the error.
+
+        If the batch is larger than the buffer, the buffer is replaced by a larger one.
+        """
+        if got < asked:
+            return TruncatedError("the file was truncated while it was read", position)
+        head = bytes(self._buffer[: min(got, BATCH_HEADER_SIZE)])
+        if error := self._too_long(position, end, head):
+            return error
+        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
+        if size > len(self._buffer):
+            self._buffer, self._buffered = aligned_buffer(size), 0
+        return size
+
+    def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
+        """Check a batch that may be too large to read.
+
+        Return an error in these cases: the file ends inside the batch, the CRC of the batch does
+        not match, or the batch exceeds the size limit. Otherwise, return None. The CRC is checked
+        only if the batch is larger than the buffer. To compute the CRC, the batch is read in
+        blocks.
+        """
+        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
+        base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
+        if end - position < MAGIC_END or size > end - position:
+            return self._cut_off(position, end, head)
+        if size > min(len(self._buffer), BUFFER_BYTES) and not OwnCrc(self.search, Head(position, head)).matches(
+            position + size
+        ):
+            return ChecksumError("the CRC does not match the crc field", position, base_offset, position + size)
+        if size > max(self.max_batch_bytes, len(self._buffer)):
+            message = f"the batch has {size} bytes; the limit is {self.max_batch_bytes}"
+            return TooLargeError(message, position, base_offset, position + size)
+        return None
+
+    def _cut_off(self, position: int, end: int, head: bytes) -> KafkaFormatError:
+        """Create the error for a batch that would end after the end of the file."""
+        left = end - position
+        if left < MAGIC_END:
+            return TruncatedError(f"the file ends {quantity(left, 'byte')} into a batch", position)
+        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
+        base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
+        return TruncatedError(f"the file ends {quantity(left, 'byte')} into a batch of {size}", position, base_offset)
+
+    def first_offset_at(self, position: int) -> int:
+        """Return the first offset of the batch or message at a file position.
+
+        If the batch is a wrapper message that cannot be decoded, return the offset in its header.
+        """
+        size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
+        entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
+        if core.scan_batches(entry, row).count and row["magic"][0] < MAGIC_V2 and row["count"][0] < 0:
+            return int(self.wrappers.inner(position, entry, row).first[0])
+        return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)

@@ -1,0 +1,318 @@
+"""Read all batches of a segment, and find the damaged byte ranges between them.
+
+Only wrapper messages (formats 0 and 1) are decompressed. No CRC covers the offset of a wrapper
+message, so its inner messages must confirm this offset. In addition, only the inner messages
+contain the lowest offset of the wrapper message. The buffer for the bytes and the array for the
+batch headers are reused. Adjacent valid batches are stored as one range, so memory use does not
+depend on the number of batches.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import (
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CONTROL_BIT,
+    DEFAULT_MAX_BATCH_BYTES,
+    LEGACY_ATTRIBUTES_AT,
+    MAGIC_AT,
+    MAGIC_V2,
+    MAX_OFFSET,
+)
+from ...errors import ChecksumError, KafkaFormatError, TooLargeError
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, ByteArray, IntArray
+from ..scanning import Stats
+from ..storage import FileView
+from .offset_check import split_at_wrong_offsets
+from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
+from .parts import SPAN_COLUMNS, Bad, Parts, Run, RunColumns
+from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_ROWS, Scratch, TableReader
+
+SMALL_SEGMENT = 128 << 10
+"""Size in bytes. A segment of at most this size is scanned with one native call if possible."""
+
+See = Callable[[int, Any, BatchTable, BatchSummary, TableReader], None]
+"""Function that is called with valid batches: file position of a buffer, the buffer, the headers of the batches in
+it, a summary of the headers, and the reader of the file.
+"""
+
+
+class Walker(TableReader):
+    """Reads the batches of one open segment, and divides the segment into valid and damaged byte ranges.
+
+    Parameters
+    ----------
+    view, base_offset, max_batch_bytes, first_read, scratch
+        See `TableReader`.
+    run_bytes : int, optional
+        Maximum size of a range of adjacent valid batches, in bytes. The next batch then begins a
+        new range. By default, there is no limit.
+    """
+
+    def __init__(
+        self,
+        view: FileView,
+        base_offset: int,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        run_bytes: int = sys.maxsize,
+        first_read: int = BUFFER_BYTES,
+        scratch: Scratch | None = None,
+    ) -> None:
+        super().__init__(view, base_offset, max_batch_bytes, first_read, scratch)
+        if scratch is not None:
+            self._spans = scratch.spans
+        self.run_bytes = run_bytes
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Summary of the batch headers that the last call of `walk` has read."""
+        return Stats()
+
+    @cached_property
+    def _spans(self) -> IntArray:
+        return np.empty((min(SPAN_ROWS, self._content // SMALLEST_MESSAGE + 1), SPAN_COLUMNS), np.int64)
+
+    def walk(self, cut_gaps: bool = False, cut_at: IntArray | None = None, see: See | None = None) -> Parts:
+        """Divide the whole segment into ranges of adjacent valid batches and damaged byte ranges.
+
+        Parameters
+        ----------
+        cut_gaps : bool, default False
+            Also end a range of valid batches if an offset is missing after a batch. By default, a
+            range ends only if the offsets do not increase.
+        cut_at : array of int64, optional
+            Sorted offsets at which a range of valid batches is divided. A batch with such a first offset
+            begins a new range.
+        see : callable, optional
+            Called with the valid batches in each buffer (see `See`). There can be damage between
+            these batches.
+        """
+        if cut_at is None and (small := self._small(cut_gaps, see)) is not None:
+            return small
+        self.stats = Stats()
+        self.search.restart()
+        capacity = len(self._table)
+        pending, seen = PartBuilder(self.stats, capacity, self.run_bytes, cut_gaps, cut_at), _Seen(self, see, capacity)
+        self._before_read = seen.show
+        position, expected = 0, self.base_offset
+        last: int | None = self.base_offset - 1
+        anchor = np.array([0, self.base_offset], np.int64)
+        damaged, scanned_to = False, -1
+        tried = (-1, -1)
+        """Position at which the last native scan ended, and position of its buffer."""
+        while position < self.size:
+            error = None
+            if (
+                damaged
+                and self._in_buffer(position)
+                and 0 <= expected <= MAX_OFFSET
+                and (last is None or last <= MAX_OFFSET)
+            ):
+                at = self._buffer_at
+                rows, spans, position, expected, last, error = self._scan_damaged(position, expected, last, anchor)
+                if len(rows):
+                    seen.add(at, self._buffer, rows)
+                    self.search.note(core.summarize_batches(rows))
+                pending.add_scan(rows, self.wrappers.first_offsets(at, self._buffer, rows), spans, at)
+                scanned_to, tried = position, (position, at)
+                # The native scan is repeated only if it has advanced far, because each call has a cost.
+                if 2 * (len(rows) + len(spans)) >= len(self._table) or len(spans) == len(self._spans):
+                    continue
+            if error is None:
+                again = False
+                for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
+                    found = core.summarize_batches(table)
+                    again = damaged and (found.wrappers or found.negative_delta) and tried != (position, start)
+                    if again:
+                        tried = position, start
+                        break  # the buffer has been filled, so it can be scanned
+                    for rows, firsts, wrong in split_at_wrong_offsets(self.wrappers, start, buffer, table, found):
+                        if len(rows):
+                            seen.add(start, buffer, rows)
+                            pending.add(rows, firsts, start)
+                            self.search.note(found if len(rows) == len(table) else core.summarize_batches(rows))
+                            expected, last = core.expected_after(
+                                rows, np.ascontiguousarray(firsts), start, expected, last, anchor
+                            )
+                            position = start + int(rows["position"][-1]) + int(rows["size"][-1])
+                        if wrong is not None:
+                            pending.damage(wrong)
+                            position, last = wrong.end, None
+                            again, damaged = not damaged, True
+                            if again:
+                                break  # the native scan is faster if more offsets are wrong
+                    if again:
+                        break
+                if again:
+                    continue
+                if error is None:
+                    break
+                damaged = True
+                if isinstance(error, ChecksumError) and position != scanned_to and self._in_buffer(position):
+                    scanned_to = position
+                    continue
+            bad = self._bad(position, error, expected)
+            pending.damage(bad)
+            position, last = bad.end, None
+            pending.limit()
+        seen.show()
+        return pending.parts()
+
+    def _small(self, cut_gaps: bool, see: See | None) -> Parts | None:
+        """Divide a small segment into valid batches and damaged byte ranges with a single native call.
+
+        For small segments, the native call is faster than the Python code of `walk`, and has the
+        same result. If the native call cannot handle the segment, return None.
+        """
+        if self.size > self.run_bytes or not self._read_small():
+            return None
+        base, anchor = self.base_offset, np.array([0, self.base_offset], np.int64)
+        n, m, end, _, _, _ = core.scan_damaged(
+            self._buffer, self._table, self._spans, 0, self.size, self.size, base, base - 1, anchor=anchor
+        )
+        if end < self.size or not n or m > SINGLE_SPANS:
+            return None
+        rows, spans = self._table[:n], self._spans[:m]
+        found = core.summarize_batches(rows)
+        self.stats = Stats.of(n, found)
+        if see is not None:
+            see(0, self._buffer, rows, found, self)
+        return parts_of_scan(rows, spans, cut_gaps)
+
+    def _read_small(self) -> bool:
+        """If the segment is small, read it completely into the buffer. Return whether it was read."""
+        if self.size > SMALL_SEGMENT:
+            return False
+        if self._buffered < self.size:
+            self.view.expect(0, self.size)
+            self._buffer_at, self._buffered = 0, self.view.read_into(self._buffer[: self.size], 0)
+            if self._buffered < self.size:  # the file was truncated after it was opened
+                self._buffered = 0
+                return False
+        return True
+
+    def batches_of_small(self, runs: RunColumns) -> tuple[ByteArray, BatchTable, int]:
+        """Read the batches in ranges of adjacent batches of a small segment.
+
+        Return a buffer with the content of the segment, the batch headers, and the number of ranges that
+        were read. Reading ends before a range whose bytes have changed since they were checked. If the
+        segment is not small, the number is 0.
+        """
+        if not self._read_small():
+            return self._buffer, self._table[:0], 0
+        n, count = core.scan_extents(self._buffer[: self._buffered], self._table, runs.as_extents())
+        return self._buffer, self._table[:count], n
+
+    def _in_buffer(self, position: int) -> bool:
+        """Return whether the buffer contains the byte at the file position `position`."""
+        return 0 <= position - self._buffer_at < self._buffered
+
+    def _scan_damaged(
+        self, position: int, expected: int, last: int | None, anchor: IntArray
+    ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
+        """Find the valid batches and the damage in the rest of the buffer with `core.scan_damaged`.
+
+        Positions in the returned array of batch headers are relative to the buffer. All other
+        positions are file positions. `anchor` is updated.
+        """
+        start, at = position - self._buffer_at, self._buffer_at
+        stop = min(self._buffered, self.size - at)
+        scan = partial(
+            core.scan_damaged,
+            self._buffer,
+            self._table,
+            self._spans,
+            start,
+            stop,
+            self.size - at,
+            expected,
+            last,
+            at,
+            self.search.window(),
+        )
+        inner = self.wrappers.within(position, at + stop)
+        inner[:, 0] += start
+        reached = anchor.copy()
+        n, m, end, expected, last, error = scan(inner, False, reached)
+        if error is None and end < stop and n < len(self._table) and m < len(self._spans):
+            # The scan may have ended at a wrapper message. Read all wrapper messages that follow at once.
+            n, *_ = scan(inner, True, anchor.copy())
+            self.wrappers.first_offsets(at, self._buffer, self._table[:n])
+            inner = self.wrappers.within(position, at + stop)
+            inner[:, 0] += start
+            reached = anchor.copy()
+            n, m, end, expected, last, error = scan(inner, False, reached)
+        anchor[:] = reached
+        spans = self._spans[:m]
+        spans[:, :2] += at
+        return self._table[:n], spans, end + at, expected, last, error
+
+    def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
+        """Divide an array of batch headers into ranges of adjacent batches, and return a `Run` for each range.
+
+        Positions in `rows` are relative to the file position `start`. Positions in the result are
+        file positions.
+        """
+        firsts = rows["base_offset"].copy()
+        for i in np.flatnonzero((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).tolist():
+            firsts[i] = self.first_offset_at(start + int(rows["position"][i]))
+        return runs_of(rows, firsts, start, cut_gaps)
+
+    def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
+        """Describe the damage from `position` to the next position at which reading can continue."""
+        end, own_crc_matches = self.search.resume(position, expected)
+        known = own_crc_matches or isinstance(error, TooLargeError)
+        return Bad(position, end, error.code, error.message, self._count(position) if known else None)
+
+    def _count(self, position: int) -> int | None:
+        """Return the number of data records according to the batch header at `position`.
+
+        If the header contains no record count, or an impossible record count, return None.
+        """
+        head = self.view.read(position, BATCH_HEADER_SIZE)
+        if head[MAGIC_AT] < MAGIC_V2:
+            return None if head[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
+        count, last_delta = (
+            int.from_bytes(head[57:61], "big", signed=True),
+            int.from_bytes(head[23:27], "big", signed=True),
+        )
+        if not 0 <= count <= last_delta + 1:
+            return None
+        return 0 if head[22] & CONTROL_BIT else count
+
+
+class _Seen:
+    """Collects the valid batches in one buffer, and passes them to the function `see` in one call."""
+
+    def __init__(self, reader: TableReader, see: See | None, rows: int) -> None:
+        self._reader = reader
+        self._see = see
+        self._rows = np.empty(rows if see else 0, BATCH_DTYPE)
+        self._count = 0
+        self._start = 0
+        self._buffer: Buffer | None = None
+
+    def add(self, start: int, buffer: Buffer, rows: BatchTable) -> None:
+        if self._see is None:
+            return
+        if self._count and (
+            self._count + len(rows) > len(self._rows) or start != self._start or buffer is not self._buffer
+        ):
+            self.show()
+        n, self._start, self._buffer = self._count, start, buffer
+        self._rows[n : n + len(rows)].view(np.uint8)[:] = rows.view(np.uint8)
+        self._count += len(rows)
+
+    def show(self) -> None:
+        if self._see is not None and self._count:
+            rows = self._rows[: self._count]
+            self._see(self._start, self._buffer, rows, core.summarize_batches(rows), self._reader)
+        self._count = 0

@@ -1,1 +1,0 @@
-"""Parse and serialize the files of a Kafka log directory."""

@@ -1,0 +1,222 @@
+"""Read committed offsets, and consumer groups with their members, from `__consumer_offsets`.
+
+The topic is compacted: only the latest record of each key is valid, and a record with a null value
+deletes its key. `read_group_state` can also return an earlier state, unless compaction has removed
+the records of that state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...errors import KafkaFormatError
+from ...internal_topics.decode import CoordinatorRecord, UnknownTypeError, read_coordinator_record, read_member
+from ..findings import Damage
+from ..reading import PartitionLog
+from .group_records import COMMIT, GROUPS_TOPIC, latest, latest_at
+
+GROUPS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
+MEMBERS = {5: "consumer", 10: "share", 19: "streams"}
+
+
+class CommittedOffset(NamedTuple):
+    """An offset that a consumer group has committed for a partition.
+
+    Attributes
+    ----------
+    group, topic : str
+        Name of the group, and name of the topic.
+    partition : int
+        Number of the partition.
+    offset : int
+        Offset of the next record that the group will read.
+    leader_epoch : int or None
+        Leader epoch of the last record that the consumer has read. None if the commit does not
+        contain it.
+    metadata : str
+        Text that the consumer added to the commit.
+    commit_timestamp : int
+        Time of the commit, in milliseconds since 1970-01-01 UTC.
+    expire_timestamp : int or None
+        Time at which the commit expires, in milliseconds since 1970-01-01 UTC. None if the commit
+        does not contain this time. Kafka versions after 2.0 do not write it.
+    log_end_offset : int or None
+        The log end offset of the partition. None if the partition was not found or cannot be read.
+    lag : int or None
+        `log_end_offset` minus `offset`. None if `log_end_offset` is None.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int | None
+    log_end_offset: int | None = None
+    lag: int | None = None
+
+
+class Member(NamedTuple):
+    """A member of a consumer group.
+
+    Attributes
+    ----------
+    member_id : str
+        Id of the member.
+    instance_id : str or None
+        ``group.instance.id`` of a static member. None for other members.
+    client_id, client_host : str
+        Id and address of the client.
+    topics : list of str or None
+        Topics to which the member has subscribed. None if the format of the subscription is
+        unknown, because the protocol type is not `consumer`.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    topics: list[str] | None
+
+
+@dataclass
+class Group:
+    """A consumer group.
+
+    Attributes
+    ----------
+    group : str
+        Name of the group.
+    type : str
+        "classic", "consumer", "share" or "streams".
+    epoch : int
+        Epoch of the group. For a classic group, the generation. -1 if `__consumer_offsets` contains
+        only the members of the group.
+    protocol_type, protocol : str or None
+        Protocol type and assignor of a classic group. None for other types.
+    members : list of Member
+        The members.
+    """
+
+    group: str
+    type: str
+    epoch: int
+    protocol_type: str | None = None
+    protocol: str | None = None
+    members: list[Member] = field(default_factory=list)
+
+
+@dataclass
+class GroupState:
+    """State of all consumer groups.
+
+    Attributes
+    ----------
+    offsets : list of CommittedOffset
+        Committed offsets, ordered by group, topic and partition.
+    groups : list of Group
+        Groups, ordered by name.
+    unreadable : int
+        Number of records whose key or value cannot be decoded.
+    """
+
+    offsets: list[CommittedOffset]
+    groups: list[Group]
+    unreadable: int = 0
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """Return a dict that maps (topic, partition) to the offset that the group has committed."""
+        return {(c.topic, c.partition): c.offset for c in self.offsets if c.group == group}
+
+
+def read_group_state(
+    logs: Iterable[PartitionLog],
+    on_damage: Callable[[PartitionLog, Damage], None] | None = None,
+    at: int | None = None,
+) -> GroupState:
+    """Read the state of all consumer groups from the partitions of `__consumer_offsets`.
+
+    Parameters
+    ----------
+    logs : iterable of PartitionLog
+        The partitions of `__consumer_offsets`.
+    on_damage : callable, optional
+        Called with the log and a `Damage` object for each damaged byte range. By default, damage
+        raises DamagedLogError.
+    at : int, optional
+        Time for which the state is returned, in milliseconds since 1970-01-01 UTC. Commits that had
+        expired at this time are omitted. By default, the latest state is returned.
+    """
+    state = GroupState([], [])
+    commits: list[CommittedOffset] = []
+    groups: dict[tuple[str, str], Group] = {}
+    members: dict[tuple[str, str], list[Member]] = {}
+    for log in logs:
+        report = None if on_damage is None else partial(on_damage, log)
+        for key, value in latest(log, report) if at is None else latest_at(log, at, report):
+            try:
+                record = read_coordinator_record(GROUPS_TOPIC, key, value)
+            except UnknownTypeError:
+                continue
+            except KafkaFormatError:
+                state.unreadable += 1
+                continue
+            assert record.value is not None
+            if record.type == COMMIT:
+                commit = _commit(record.key, record.value)
+                if at is None or commit.expire_timestamp is None or commit.expire_timestamp > at:
+                    commits.append(commit)
+            elif record.type in GROUPS:
+                group = _group(record)
+                groups[group.group, group.type] = group
+            elif record.type in MEMBERS:
+                members.setdefault((record.key.group_id, MEMBERS[record.type]), []).append(_member(record))
+    for member_of, found in members.items():
+        groups.setdefault(member_of, Group(*member_of, -1)).members += found
+    state.offsets = sorted(commits, key=lambda c: c[:3])
+    state.groups = [groups[name] for name in sorted(groups)]
+    return state
+
+
+def _commit(key: Any, value: Any) -> CommittedOffset:
+    return CommittedOffset(
+        key.group,
+        key.topic,
+        key.partition,
+        value.offset,
+        None if value.leader_epoch < 0 else value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        None if value.expire_timestamp < 0 else value.expire_timestamp,
+    )
+
+
+def _group(record: CoordinatorRecord) -> Group:
+    key, value = record.key, record.value
+    if record.type != 2:
+        return Group(key.group_id, GROUPS[record.type], value.epoch)
+    members = [_classic_member(m, value.protocol_type) for m in value.members]
+    return Group(key.group, "classic", value.generation, value.protocol_type, value.protocol, members)
+
+
+def _classic_member(m: Any, protocol_type: str) -> Member:
+    found = read_member(m.subscription, "Subscription") if protocol_type == "consumer" else None
+    topics = None if found is None else getattr(found[0], "topics", None)
+    return Member(m.member_id, m.group_instance_id, m.client_id, m.client_host, topics)
+
+
+def _member(record: CoordinatorRecord) -> Member:
+    m = record.value
+    topics = getattr(m, "subscribed_topic_names", None)
+    return Member(record.key.member_id, getattr(m, "instance_id", None), m.client_id, m.client_host, topics)
+
+
+def groups_dict(offsets: Iterable[CommittedOffset], groups: Iterable[Group]) -> dict[str, Any]:
+    """Return the JSON object that ``kafkafmt groups --format json`` prints."""
+    rows = [asdict(g) | {"members": [m._asdict() for m in g.members]} for g in groups]
+    return {"offsets": [c._asdict() for c in offsets], "groups": rows}

@@ -1,0 +1,294 @@
+"""Describe partitions from their batch headers: offsets, records, sizes, codecs and times."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
+from ...support import arguments
+from ...support.notebook import html_table
+from ...support.text import counted
+from ..catalog import PartitionDir, Sources
+from ..damage import ReadLimits, SegmentPlan
+from ..damage import Run as Extent
+from ..reading import PartitionLog
+from ..verifying import (
+    EXIT_DAMAGE,
+    EXIT_UNREADABLE,
+    Globs,
+    Numbers,
+    OnMessage,
+    Progress,
+    Run,
+    UnreadablePartition,
+    count_from,
+    remote_dict,
+    unreadable_dict,
+)
+
+
+@dataclass(frozen=True)
+class OpenProducer:
+    """A producer that has an open transaction, with the first offset of that transaction."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(frozen=True)
+class LeaderEpoch:
+    """A leader epoch, with the offset at which it starts."""
+
+    epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True)
+class PartitionSummary:
+    """Properties of a partition, computed from its batch headers.
+
+    Attributes
+    ----------
+    topic, partition, path : str, int, str
+        The topic, the partition number and the partition directory.
+    state : {"live", "delete", "stray", "future"}
+        The state that the directory's name indicates.
+    segments, bytes : int
+        Number and total size of the `.log` files.
+    log_start_offset, next_offset, last_stable_offset : int
+        The offsets that a broker would report. `next_offset` is the log end offset.
+    open_transactions : tuple of OpenProducer
+        The open transactions, sorted by first offset.
+    leader_epochs : tuple of LeaderEpoch, or None
+        The entries of `leader-epoch-checkpoint`. None if the file is missing, empty or unreadable.
+    gaps : int or None
+        Number of offsets without a record, counted from the log start offset. Most such offsets are
+        the result of compaction. None if the number is unknown because of damage, or because the
+        log contains batches of magic 0 or 1.
+    compacted : bool
+        Whether the checkpoint of Kafka's log cleaner lists the partition.
+    records : int or None
+        Number of data records from the log start offset onwards. None if the number is unknown
+        because of damage or wrapper messages.
+    formats : tuple of int
+        The magic values of the batches.
+    codecs : tuple of str
+        The codecs of the batches.
+    min_timestamp, max_timestamp : int or None
+        Smallest and largest timestamp in a batch header, in milliseconds since 1970-01-01 UTC.
+    damaged : int
+        Number of damaged byte ranges.
+    remote : tuple of (int, int), or None
+        First and last offset that are only in remote storage, which is not read.
+    """
+
+    topic: str
+    partition: int
+    path: str
+    state: str
+    segments: int
+    log_start_offset: int
+    next_offset: int
+    last_stable_offset: int
+    open_transactions: tuple[OpenProducer, ...]
+    leader_epochs: tuple[LeaderEpoch, ...] | None
+    gaps: int | None
+    compacted: bool
+    records: int | None
+    bytes: int
+    formats: tuple[int, ...]
+    codecs: tuple[str, ...]
+    min_timestamp: int | None
+    max_timestamp: int | None
+    damaged: int
+    remote: tuple[int, int] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt ls --format json`` prints for the partition."""
+        row = {f.name: getattr(self, f.name) for f in fields(self)}
+        row["open_transactions"] = [asdict(t) for t in self.open_transactions]
+        row["leader_epochs"] = None if self.leader_epochs is None else [asdict(e) for e in self.leader_epochs]
+        row |= {"formats": list(self.formats), "codecs": list(self.codecs)}
+        return row | remote_dict(row.pop("remote"))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Properties of the partitions in log directories, as returned by `kafkafmt.describe`.
+
+    Attributes
+    ----------
+    partitions : tuple of PartitionSummary
+        The partitions, sorted by topic, partition and path.
+    unreadable : tuple of UnreadablePartition
+        Partitions that could not be read.
+    messages : tuple of str
+        Other messages. They are not part of the JSON output.
+    """
+
+    partitions: tuple[PartitionSummary, ...]
+    unreadable: tuple[UnreadablePartition, ...] = ()
+    messages: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt ls``: 3 if a partition is unreadable, 1 if one is damaged, else 0."""
+        if self.unreadable:
+            return EXIT_UNREADABLE
+        return EXIT_DAMAGE if any(p.damaged for p in self.partitions) else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt ls --format json`` prints."""
+        rows: dict[str, Any] = {"partitions": [p.to_dict() for p in self.partitions]}
+        return rows | unreadable_dict(self.unreadable)
+
+    def _repr_html_(self) -> str:
+        names = ("partition", "state", "first offset", "next offset", "records", "bytes", "damaged spans")
+        rows = [
+            (
+                f"{p.topic}-{p.partition}",
+                p.state,
+                p.log_start_offset,
+                p.next_offset,
+                "unknown" if p.records is None else f"{p.records:,}",
+                f"{p.bytes:,}",
+                p.damaged,
+            )
+            for p in self.partitions
+        ]
+        return html_table(f"{counted(len(rows), 'partition')}, {len(self.unreadable)} unreadable", names, rows)
+
+
+def describe(
+    paths: Sources,
+    *,
+    topics: Globs | None = None,
+    partitions: Numbers | None = None,
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    progress: Progress | None = None,
+    on_message: OnMessage | None = None,
+) -> Summary:
+    """List the partitions of Kafka logs with their offsets, sizes, formats, codecs and times.
+
+    Parameters
+    ----------
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        is read from its paths, which are listed again.
+    topics : str or iterable of str, optional
+        Globs that select topics by name. By default all topics, including Kafka's internal topics
+        (``__…``).
+    partitions : int or iterable of int, optional
+        Partition numbers. By default all.
+    replicas : "longest", optional
+        If two paths contain the same partition, describe the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each partition. Both numbers are bytes of `.log`
+        files.
+    on_message : callable, optional
+        Called with each message immediately. `Summary.messages` contains all messages.
+
+    Returns
+    -------
+    Summary
+        The description of the partitions, including those in the states "delete", "stray" and
+        "future".
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
+        contains no Kafka log.
+    PartitionNotFoundError
+        `topics` or `partitions` are given, and no partition matches. This is a LookupError.
+    TypeError, ValueError
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
+        contain the same partition and `replicas` is not given.
+
+    Notes
+    -----
+    Every batch header is read, and every CRC is checked. Records are decoded only in the batch that
+    contains the log start offset.
+    """
+    limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
+    run = Run(progress, on_message)
+    chosen = run.choose(run.find(paths, replicas), topics, partitions, every_state=True)
+    run.begin(s.size for d in chosen for s in d.segments)
+    rows = []
+    for directory in chosen:
+        with run.reading(directory):
+            rows.append(describe_partition(_opened(directory, limits, run)))
+        run.advance(sum(s.size for s in directory.segments))
+    return Summary(tuple(rows), tuple(run.unreadable), tuple(run.messages))
+
+
+def _opened(directory: PartitionDir, limits: ReadLimits, run: Run) -> PartitionLog:
+    return PartitionLog(directory, limits, tell=run.tell)
+
+
+def describe_partition(log: PartitionLog) -> PartitionSummary:
+    """Return a summary of one partition. Only batch headers are read."""
+    log.losses.tell_remote()
+    plans = [log.plan(s) for s in log.segments]
+    codecs = magics = 0
+    for plan in plans:
+        codecs |= plan.stats.codecs
+        magics |= plan.stats.magics
+    starts = [p.stats.min_timestamp for p in plans if p.stats.min_timestamp >= 0]
+    ends = [p.stats.max_timestamp for p in plans if p.stats.max_timestamp >= 0]
+    counts = [_count(log, extent) for p in plans for extent in p.extents]
+    known = [n for n in counts if n is not None]
+    epochs = log.leader_epoch_checkpoint
+    return PartitionSummary(
+        topic=log.topic,
+        partition=log.partition,
+        path=str(log.directory.path),
+        state=log.directory.state,
+        segments=len(plans),
+        log_start_offset=log.log_start_offset,
+        next_offset=log.next_offset,
+        last_stable_offset=log.open_transactions.last_stable_offset,
+        open_transactions=tuple(
+            OpenProducer(p, o) for p, o in sorted(log.open_transactions.open.items(), key=lambda item: item[1])
+        ),
+        leader_epochs=None if epochs is None else tuple(LeaderEpoch(e, o) for e, o in epochs),
+        gaps=_gaps(log, plans),
+        compacted=log.directory.cleaned,
+        records=sum(known) if len(known) == len(counts) and not any(p.damaged for p in plans) else None,
+        bytes=sum(p.size for p in plans),
+        formats=tuple(m for m in range(3) if magics >> m & 1),
+        codecs=tuple(name for i, name in enumerate(CODEC_NAMES) if codecs >> i & 1),
+        min_timestamp=min(starts) if starts else None,
+        max_timestamp=max(ends) if ends else None,
+        damaged=sum(len(p.damaged) for p in plans),
+        remote=log.losses.remote,
+    )
+
+
+def _count(log: PartitionLog, extent: Extent) -> int | None:
+    """Return the number of data records in a range of valid batches, from the log start offset onwards.
+
+    Return None if the batch headers do not contain the number of records.
+    """
+    low = log.log_start_offset
+    if extent.records is None or extent.first_offset >= low:
+        return extent.records
+    return 0 if extent.last_offset < low else count_from(log, extent, low, lambda _: None)[0]
+
+
+def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
+    """Count the offsets without a record, from the log start offset onwards. Return None if the number is unknown."""
+    low, known = log.log_start_offset, 0
+    for plan in plans:
+        if plan.damaged or plan.stats.records is None or any(f.code != "unfinished_tail" for f in plan.findings):
+            return None
+        if plan.extents and plan.extents[0].first_offset >= low:
+            known += plan.stats.records
+        else:
+            known += sum(sum(count_from(log, e, low, lambda _: None)) for e in plan.extents if e.last_offset >= low)
+    return max(log.next_offset - low - known, 0)

@@ -1,0 +1,409 @@
+"""Define the results of `kafkafmt.stats`: statistics of topics and partitions.
+
+All classes are immutable. Each `to_dict` method returns a dict as it appears in the JSON output.
+The keys of these dicts are stable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+from ...support.notebook import html_table
+from ...support.text import counted
+from ..verifying import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
+from .stats_plot import MOST_BARS, MOST_TOPICS, ChartTopic, plot
+
+OUTLIERS = 1000
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Mean, quantiles and maximum of sizes, in bytes.
+
+    Attributes
+    ----------
+    mean : float
+        Mean.
+    p50, p99 : int
+        Median and 99th percentile. Values of 511 bytes or more are accurate to 0.4 %.
+    max : int
+        Largest size.
+    """
+
+    mean: float
+    p50: int
+    p99: int
+    max: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sizes as they appear in the JSON output."""
+        return asdict(self) | {"mean": round(self.mean, 1)}
+
+
+@dataclass(frozen=True)
+class CodecStats:
+    """Statistics of the batches with one compression codec.
+
+    Attributes
+    ----------
+    batches : int
+        Number of batches, including control batches, which are never compressed.
+    records : int or None
+        Number of data records. None if it is unknown without decompression, because there are
+        wrapper messages.
+    bytes : int
+        Size of the batches as stored.
+    bytes_uncompressed : int or None
+        Size of the batches after decompression. None if it is unknown without decompression.
+    batch_bytes : Sizes or None
+        Sizes of the batches as stored.
+    """
+
+    batches: int
+    records: int | None
+    bytes: int
+    bytes_uncompressed: int | None
+    batch_bytes: Sizes | None
+
+    @property
+    def ratio(self) -> float | None:
+        """`bytes_uncompressed` divided by `bytes`. None if the ratio is unknown."""
+        return self.bytes_uncompressed / self.bytes if self.bytes_uncompressed is not None and self.bytes else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the codec as it appears in the JSON output."""
+        row = {f.name: getattr(self, f.name) for f in fields(self)}
+        row["batch_bytes"] = None if self.batch_bytes is None else self.batch_bytes.to_dict()
+        return row | {"ratio": None if self.ratio is None else round(self.ratio, 3)}
+
+
+@dataclass(frozen=True)
+class KeyCount:
+    """A record key and the number of records with this key."""
+
+    key: bytes
+    records: int
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Return the key as it appears in the JSON output. Bytes that are not UTF-8 appear as `\xNN`."""
+        return {"key": self.key.decode(errors="backslashreplace"), "records": self.records}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Statistics of the record keys. Null keys are not counted.
+
+    Attributes
+    ----------
+    distinct : int
+        Number of distinct keys.
+    exact : bool
+        Whether `distinct` and the numbers in `top` are exact. If False, `distinct` is an estimate
+        with a standard error of about 0.8 %, and the numbers in `top` are lower bounds.
+    top : tuple of KeyCount
+        The most frequent keys, in descending order of frequency.
+    """
+
+    distinct: int
+    exact: bool
+    top: tuple[KeyCount, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys as they appear in the JSON output."""
+        return {"distinct": self.distinct, "exact": self.exact, "top": [k.to_dict() for k in self.top]}
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Statistics of the record headers.
+
+    Attributes
+    ----------
+    records : int
+        Number of records with at least one header.
+    headers : int
+        Total number of headers.
+    names : mapping of str to int
+        The most frequent header keys, with the number of headers for each key.
+    """
+
+    records: int
+    headers: int
+    names: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the headers as they appear in the JSON output."""
+        return {"records": self.records, "headers": self.headers, "names": dict(self.names)}
+
+
+@dataclass(frozen=True)
+class Producers:
+    """Statistics of the producers, from the batch headers.
+
+    Attributes
+    ----------
+    ids : int or None
+        Number of distinct producer ids. None if there are more than 262,144.
+    transactional_batches, control_batches : int
+        Number of batches that belong to a transaction, and number of control batches.
+    top : mapping of int to int
+        The producer ids with the most records, with the number of records for each id.
+    """
+
+    ids: int | None
+    transactional_batches: int
+    control_batches: int
+    top: Mapping[int, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the producers as they appear in the JSON output."""
+        row = {f.name: getattr(self, f.name) for f in fields(self)}
+        return row | {"top": [{"producer_id": p, "records": n} for p, n in self.top.items()]}
+
+
+class RateBucket(NamedTuple):
+    """The number of records in a time period that starts at `timestamp` (ms since 1970-01-01 UTC)."""
+
+    timestamp: int
+    records: int
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The number of records over time, in periods of equal length.
+
+    Attributes
+    ----------
+    bucket_ms : int
+        Length of each period, in milliseconds.
+    buckets : tuple of RateBucket
+        The periods that contain records, in time order.
+    """
+
+    bucket_ms: int
+    buckets: tuple[RateBucket, ...]
+
+    def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
+        """Return the time buckets for a chart that is `width` buckets wide. Buckets with outlying timestamps are omitted.
+
+        Outliers are a few records whose timestamps are far from all others. They would make the
+        chart mostly empty. At each end of the chart, at most 0.1 % of the records are omitted.
+        """
+        buckets, total = self.buckets, sum(b.records for b in self.buckets)
+        low, high = 0, len(buckets)
+        for at_end in (False, True):
+            left = total // OUTLIERS
+            while high - low > 1 and (n := buckets[high - 1 if at_end else low].records) <= left:
+                left, low, high = left - n, low + (not at_end), high - at_end
+        if high - low == len(buckets):
+            return buckets
+        whole = buckets[-1].timestamp - buckets[0].timestamp
+        part = buckets[high - 1].timestamp - buckets[low].timestamp + self.bucket_ms
+        return buckets if whole < max(width * self.bucket_ms, 4 * part) else buckets[low:high]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rate as it appears in the JSON output."""
+        return {"bucket_ms": self.bucket_ms, "buckets": [b._asdict() for b in self.buckets]}
+
+
+@dataclass(frozen=True)
+class Content:
+    """Statistics of one or more logs, from their log start offsets onwards.
+
+    Attributes
+    ----------
+    records : int or None
+        Number of data records that can be read. None if it is unknown without decompression,
+        because there are wrapper messages.
+    batches : int
+        Number of batches.
+    bytes : int
+        Total size of the `.log` files.
+    bytes_uncompressed : int or None
+        Total size of the batches after decompression. None if it is unknown without decompression.
+    first_timestamp, last_timestamp : int or None
+        Smallest and largest timestamp, in milliseconds since 1970-01-01 UTC. None if no record has a
+        timestamp. If only headers were read, `first_timestamp` is the smallest timestamp among the
+        first records of the batches.
+    codecs : mapping of str to CodecStats
+        The batches of each codec.
+    producers : Producers
+        The producers.
+    rate : Rate
+        The number of records over time. If only headers were read, the records of a batch are spread
+        evenly between the first and the largest timestamp of the batch.
+    damaged : int
+        Number of damaged byte ranges, and of ranges of lost offsets.
+    record_bytes : Sizes or None
+        Sizes of the records. The size of a record is the sum of the sizes of its key, its value,
+        its header keys and its header values. None if the records were not read.
+    keys : Keys or None
+        The keys. None if the records were not read, or if there are too many keys and the package
+        datasketches is missing.
+    null_keys, null_values, tombstones : int or None
+        Number of records with a null key, number of records with a null value, and number of
+        records with a key and a null value. None if the records were not read.
+    headers : Headers or None
+        The headers. None if the records were not read.
+    """
+
+    records: int | None
+    batches: int
+    bytes: int
+    bytes_uncompressed: int | None
+    first_timestamp: int | None
+    last_timestamp: int | None
+    codecs: Mapping[str, CodecStats]
+    producers: Producers
+    rate: Rate
+    damaged: int
+    record_bytes: Sizes | None
+    keys: Keys | None
+    null_keys: int | None
+    null_values: int | None
+    tombstones: int | None
+    headers: Headers | None
+
+    @property
+    def ratio(self) -> float | None:
+        """The size of all batches after decompression, divided by their stored size. None if the ratio is unknown."""
+        stored = sum(c.bytes for c in self.codecs.values())
+        return self.bytes_uncompressed / stored if self.bytes_uncompressed is not None and stored else None
+
+    def content_dict(self) -> dict[str, Any]:
+        """Return the statistics as they appear in the JSON output."""
+        row = {f.name: getattr(self, f.name) for f in fields(Content)}
+        row["codecs"] = {name: c.to_dict() for name, c in self.codecs.items()}
+        for name in ("producers", "rate", "record_bytes", "keys", "headers"):
+            row[name] = None if row[name] is None else row[name].to_dict()
+        return row | {"ratio": None if self.ratio is None else round(self.ratio, 3)}
+
+
+@dataclass(frozen=True)
+class PartitionStats:
+    """Statistics of one partition.
+
+    Attributes
+    ----------
+    partition : int
+        Number of the partition.
+    path : str
+        The partition directory.
+    content : Content
+        Statistics of the partition's log.
+    """
+
+    partition: int
+    path: str
+    content: Content
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the partition as it appears in the JSON output."""
+        return {"partition": self.partition, "path": self.path} | self.content.content_dict()
+
+
+@dataclass(frozen=True)
+class TopicStats:
+    """Statistics of one topic.
+
+    Attributes
+    ----------
+    topic : str
+        Name of the topic.
+    partitions : tuple of PartitionStats
+        The partitions that were read, ordered by number.
+    content : Content
+        Statistics of all these partitions together.
+    """
+
+    topic: str
+    partitions: tuple[PartitionStats, ...]
+    content: Content
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the topic as it appears in the JSON output. The key `partitions` is the number of partitions."""
+        row = {"topic": self.topic, "partitions": len(self.partitions)} | self.content.content_dict()
+        return row | {"by_partition": [p.to_dict() for p in self.partitions]}
+
+    def chart_topic(self) -> ChartTopic:
+        """Return the statistics of the topic that charts show: sizes in bytes, and numbers of records per period."""
+        c = self.content
+        counts = {b.timestamp: b.records for b in c.rate.without_outliers(MOST_BARS)}
+        return ChartTopic(self.topic, c.bytes, c.bytes_uncompressed, c.rate.bucket_ms, counts)
+
+
+@dataclass(frozen=True)
+class StatsReport:
+    """Statistics of topics, as returned by `kafkafmt.stats`.
+
+    Attributes
+    ----------
+    topics : tuple of TopicStats
+        The topics, ordered by name.
+    deep : bool
+        Whether the records were read.
+    unreadable : tuple of UnreadablePartition
+        Partitions that could not be read.
+    messages : tuple of str
+        Other messages. They are not part of the JSON output.
+    bytes_read : int
+        Number of bytes that were read from the `.log` files. It is not part of the JSON output.
+    """
+
+    topics: tuple[TopicStats, ...]
+    deep: bool
+    unreadable: tuple[UnreadablePartition, ...] = ()
+    messages: tuple[str, ...] = ()
+    bytes_read: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt stats``: 3 if a partition could not be read, 1 if there is damage, else 0."""
+        if self.unreadable:
+            return EXIT_UNREADABLE
+        return EXIT_DAMAGE if any(t.content.damaged for t in self.topics) else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt stats --format json`` prints."""
+        return {"topics": [t.to_dict() for t in self.topics]} | unreadable_dict(self.unreadable)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write two charts to a file: the records over time, and the sizes of the topics.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            File to write. Its suffix determines the format: ``.png`` and ``.svg`` require the
+            package matplotlib, and ``.html`` requires plotly.
+
+        Raises
+        ------
+        ValueError
+            The suffix is not ``.png``, ``.svg`` or ``.html``.
+        ImportError
+            The package that the suffix requires (matplotlib or plotly) is not installed.
+        OSError
+            The file cannot be written.
+        """
+        topics = sorted(self.topics, key=lambda t: -t.content.bytes)[:MOST_TOPICS]
+        plot([t.chart_topic() for t in topics], path)
+
+    def _repr_html_(self) -> str:
+        names = ("topic", "partitions", "records", "bytes", "ratio", "damaged spans")
+        rows = [
+            (
+                t.topic,
+                len(t.partitions),
+                "unknown" if t.content.records is None else f"{t.content.records:,}",
+                f"{t.content.bytes:,}",
+                "unknown" if t.content.ratio is None else f"{t.content.ratio:.2f}",
+                t.content.damaged,
+            )
+            for t in self.topics
+        ]
+        return html_table(
+            f"{counted(len(rows), 'topic')}, {counted(len(self.unreadable), 'unreadable partition')}", names, rows
+        )

@@ -1,0 +1,412 @@
+"""Divide a segment into byte ranges of a few MB, at positions that its offset index contains.
+
+The index can be wrong. Therefore, single_pass.py checks each byte range when it reads the range:
+the range must begin at the start of a batch and end at the end of a batch, and the offsets of its
+batches must agree with the index entries.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._backend import core
+from ...constants import ENTRY_OVERHEAD, MAX_OFFSET, MIN_LEGACY_LENGTH, NO_END
+from ...errors import KafkaFormatError
+from ...types import BATCH_DTYPE, IntArray, last_offset
+from ..catalog import SegmentFile
+from ..formats import OFFSET_ENTRY
+from ..storage import FileView, start_of_last_hole
+from .heads import read_head
+
+RANGE_BYTES = 4 << 20
+"""Approximate size of the byte ranges into which a segment is divided. A range is held in memory
+until it has been checked.
+"""
+FIRST_RANGE_BYTES = 64 << 10
+"""Approximate size of the first byte range if only some offsets are requested. It is small, because
+the caller may need only the first records. Each further range is GROWTH times as large, up to
+RANGE_BYTES.
+"""
+GROWTH = 4
+MAX_RANGE_BYTES = 16 << 20
+"""Maximum size of a byte range. If two consecutive index entries of a segment are farther apart,
+the segment is not divided.
+"""
+BLOCK_ENTRIES = 512
+"""Number of index entries that are read at once during a search in the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A position at which a segment can be divided: the segment's start or end, or a batch position in its index.
+
+    Attributes
+    ----------
+    position : int
+        Position in the file, in bytes.
+    upto : int
+        Offset in the index entry for `position`. The last offset of the batch at `position` is not
+        higher. At the start and the end of a segment, `upto` is the last offset that the segment
+        can contain.
+    indexed : bool
+        Whether the index contains an entry for `position`. False for the start and the end of a
+        segment.
+    outermost : bool
+        Whether the border was chosen because of the selected offsets, so that no task reads the
+        bytes beyond it. If the index is wrong, selected batches can be beyond it.
+    after : int
+        Offset in the previous index entry, or -1 if there is no previous entry. The first offset of the
+        batch at `position` is higher than `after`.
+    before : int
+        Position in the previous index entry, or 0 if there is no previous entry.
+    """
+
+    position: int
+    upto: int
+    indexed: bool = True
+    outermost: bool = field(default=False, compare=False)
+    after: int = field(default=-1, compare=False)
+    before: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A byte range of a segment. It contains all batches that begin between two positions.
+
+    Attributes
+    ----------
+    start, end : Border
+        The batches in the byte range begin at positions in [start.position, end.position).
+    """
+
+    start: Border
+    end: Border
+
+    @property
+    def size(self) -> int:
+        """Size of the byte range."""
+        return self.end.position - self.start.position
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Stretch):
+    """A byte range of a segment that is read into memory at once, and the index entries that precede its start and end.
+
+    Attributes
+    ----------
+    after_start, after_end : int
+        Offsets in the last index entry before the start of the range, and in the last index entry
+        before its end. The base offset of the batch that begins there must be higher.
+    before_start, before_end : int
+        Positions in the last index entry before the start of the range, and in the last index entry
+        before its end.
+    """
+
+    after_start: int
+    after_end: int
+    before_start: int
+    before_end: int
+
+
+def whole_segment(segment: SegmentFile, size: int) -> Stretch:
+    """Return a `Stretch` that contains the first `size` bytes of a segment."""
+    last = MAX_OFFSET - 1 if segment.next_base is None else segment.next_base - 1
+    return Stretch(Border(0, last, indexed=False), Border(size, last, indexed=False))
+
+
+def divide(
+    segment: SegmentFile,
+    log: FileView,
+    stretch: Stretch,
+    start: int = 0,
+    end: int = NO_END,
+    range_bytes: int = RANGE_BYTES,
+) -> list[Range] | None:
+    """Divide a byte range of a segment into smaller ranges of about `range_bytes` bytes.
+
+    If a part of the byte range cannot contain offsets in [start, end), the part is omitted.
+
+    Parameters
+    ----------
+    segment : SegmentFile
+        The segment.
+    log : FileView
+        The open segment. The numbers of bytes and read calls for the index are added to the counts
+        of this object.
+    stretch : Stretch
+        The byte range of the segment to divide.
+    start, end : int, optional
+        Offsets that are needed; `end` is exclusive. By default, all ranges are returned.
+    range_bytes : int, default 4194304 (4 MiB)
+        Size of each smaller range. A range is larger if two consecutive index entries are farther
+        apart.
+
+    Returns
+    -------
+    list of Range or None
+        None if the index cannot be used. This is the case if it is invalid, if its entries are more
+        than MAX_RANGE_BYTES apart, or if it has no entry for the start or the end of `stretch`.
+    """
+    base = segment.base_offset
+    if base is None:
+        return None
+    narrow = start > base or end <= stretch.end.upto
+    if not narrow and stretch.size <= range_bytes and not (stretch.start.indexed or stretch.end.indexed):
+        return [Range(stretch.start, stretch.end, base - 1, base - 1, 0, 0)]
+    found = _entries(segment, log, base, stretch, start, end)
+    if found is None:
+        return None
+    offsets, positions = found
+    for border in (stretch.start, stretch.end):
+        if border.indexed and not _contains(offsets, positions, border):
+            return None
+    known_offsets, known_positions = offsets, positions
+    inside = (positions > stretch.start.position) & (positions < stretch.end.position)
+    offsets, positions = offsets[inside], positions[inside]
+    k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
+    # An index entry can contain the last offset of its batch. Therefore, read one more batch.
+    # Reading can stop at index entry number `n`, because its batch contains only offsets of at least `end`.
+    n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
+    first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
+    last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
+    borders = [first]
+    size = min(FIRST_RANGE_BYTES, range_bytes) if narrow else range_bytes
+    while last.position - borders[-1].position > size:
+        at = borders[-1].position
+        i = int(np.searchsorted(positions, at + size, "right")) - 1
+        size = min(size * GROWTH, range_bytes)
+        i = i if i >= 0 and positions[i] > at else i + 1
+        if i >= len(positions) or positions[i] >= last.position:
+            break
+        borders.append(Border(int(positions[i]), int(offsets[i])))
+    borders.append(last)
+    before = [int(np.searchsorted(known_positions, b.position, "left")) - 1 for b in borders]
+    after = [int(known_offsets[i]) if i >= 0 else base - 1 for i in before]
+    named = [int(known_positions[i]) if i >= 0 else 0 for i in before]
+    ranges = [
+        Range(a, b, after[i], after[i + 1], named[i], named[i + 1])
+        for i, (a, b) in enumerate(itertools.pairwise(borders))
+    ]
+    return ranges if all(0 < r.size <= MAX_RANGE_BYTES for r in ranges) else None
+
+
+class ReadCounts(Protocol):
+    """Interface of an object that counts read bytes and read calls, such as `PartitionLog`."""
+
+    bytes_read: int
+    reads: int
+
+
+def _count(view: FileView, counts: ReadCounts | None) -> None:
+    """Add the number of bytes and the number of read calls of an open file to `counts`."""
+    if counts is not None:
+        counts.bytes_read += view.bytes_read
+        counts.reads += view.reads
+
+
+def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
+    """Use the offset index to find the shortest byte range of a segment that contains the offsets [start, end).
+
+    If the segment has no usable offset index, return the whole segment. If a batch header at the
+    start or the end of the byte range contradicts the index, the result extends to the start or the
+    end of the segment. The numbers of bytes and read calls are added to `counts`.
+    """
+    whole = whole_segment(segment, segment.size)
+    base = segment.base_offset
+    if base is None or (start <= base and end > whole.end.upto):
+        return whole
+    try:
+        with FileView(segment.sibling_place(".index")) as view:
+            index = IndexFile(view)
+            before = _border(index, base, index.last(lambda at, _: at <= start - base))
+            after = _border(index, base, index.last(lambda at, _: at < end - 1 - base) + 2)
+            _count(view, counts)
+        with FileView(segment.place, fill_unreadable=True) as log:
+            first = None if before is None else first_offset_at(log, before)
+            if before is None or first is None or not base <= first <= start:
+                before = whole.start
+            following = None if after is None or after.position <= before.position else first_offset_at(log, after)
+            if after is None or following is None or following < end:
+                after = whole.end
+            _count(log, counts)
+    except OSError:
+        return whole
+    return Stretch(replace(before, outermost=before.indexed), replace(after, outermost=after.indexed))
+
+
+def first_offset_at(log: FileView, border: Border) -> int | None:
+    """Read the batch header at `border`, and return the batch's first offset, or None if the index contradicts it.
+
+    The index must contain an entry for `border`. Only the batch header is read.
+    """
+    try:
+        first, last, _ = read_head(log, border.position)
+    except KafkaFormatError:
+        return None
+    return first if last <= border.upto else None
+
+
+def border_offset(log: FileView, border: Border) -> int:
+    """Return the offset at which two tasks divide the offsets of a segment between them.
+
+    Usually, this is the first offset of the batch at `border`. If the batch header contradicts the index,
+    this is the lowest offset that the batch can have according to the index. Both tasks get the same
+    result.
+    """
+    first = first_offset_at(log, border)
+    return first if first is not None and border.after < first else border.after + 1
+
+
+def last_offset_in(log: FileView, start: int, end: int) -> int | None:
+    """Return the last offset of the batches between two file positions.
+
+    Return None if there are no bytes or more than MAX_RANGE_BYTES, or if the bytes are not valid batches.
+    """
+    size = end - start
+    if not 0 < size <= MAX_RANGE_BYTES:
+        return None
+    data, table = log.read(start, size), np.empty(size // (ENTRY_OVERHEAD + MIN_LEGACY_LENGTH) + 1, BATCH_DTYPE)
+    scan = core.scan_batches(data, table, 0, len(data))
+    if scan.error is not None or scan.position != size or not scan.count:
+        return None
+    return last_offset(table[scan.count - 1])
+
+
+def border_near(segment: SegmentFile, position: int) -> Border | None:
+    """Return the first batch position in the index that is at least `position`, or None if there is none."""
+    return _border_of(segment, lambda index: index.last(lambda _, at: at < position) + 1)
+
+
+def last_border(segment: SegmentFile) -> Border | None:
+    """Return the batch position in the last valid entry of the offset index, or None if there is no such entry."""
+    return _border_of(segment, lambda index: index.last(lambda at, _: at >= 0))
+
+
+def _border_of(segment: SegmentFile, find: Callable[[IndexFile], int]) -> Border | None:
+    """Read one entry of the offset index. The function `find` returns the entry number.
+
+    The result is a `Border` with the offset and the position in the entry. If the index has no
+    entry with this number, return None.
+    """
+    if segment.base_offset is None:
+        return None
+    try:
+        with FileView(segment.sibling_place(".index")) as view:
+            index = IndexFile(view)
+            return _border(index, segment.base_offset, find(index))
+    except OSError:
+        return None
+
+
+def _entries(
+    segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
+) -> tuple[IntArray, IntArray] | None:
+    """Read the index entries for a byte range of a segment, and return their offsets and positions.
+
+    The result contains at least the entries with offsets in [start, end), the two entries before
+    them, and the two entries after them. If several entries have the same position, only the first
+    one is included. If the entries are not in increasing order, or if a position is negative, return
+    None.
+    """
+    low, high = start - base, end - base
+    lowest, highest = stretch.start.position, stretch.end.position
+    try:
+        with FileView(segment.sibling_place(".index")) as view:
+            index = IndexFile(view)
+            first, last = 0, index.count
+            if last > 4 * BLOCK_ENTRIES:
+                whole = not stretch.start.indexed
+                first = index.last(lambda at, position: (at <= low) & (whole | (position < lowest)))
+                first = max(first - 1, 0)
+                last = index.last(lambda at, position: (at < high) & (position <= highest)) + 3
+            offsets, positions = index.read(first, last)
+            offsets = offsets + base
+            _count(view, log)
+    except OSError:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if first == 0 and len(offsets) and offsets[0] == base and positions[0] == 0:
+        offsets, positions = offsets[1:], positions[1:]
+    used = len(positions)
+    if (zeros := np.flatnonzero(positions == 0)).size:  # the unused entries of a preallocated index file are zero
+        used = int(zeros[0])
+    offsets, positions = offsets[:used], positions[:used]
+    if (offsets[1:] <= offsets[:-1]).any() or (positions[1:] < positions[:-1]).any() or (positions[:1] < 0).any():
+        return None
+    rises = np.ones(len(positions), np.bool_)
+    rises[1:] = positions[1:] > positions[:-1]
+    return offsets[rises], positions[rises]
+
+
+Before = Callable[[IntArray, IntArray], npt.NDArray[np.bool_]]
+
+
+class IndexFile:
+    """The entries of an open offset index or time index. The block of entries that was read last is kept."""
+
+    def __init__(self, view: FileView, entry: np.dtype[np.void] = OFFSET_ENTRY) -> None:
+        self._view = view
+        self._size = entry.itemsize
+        self._begin, self._block = 0, np.empty((2, 0), np.int64)
+
+    @property
+    def count(self) -> int:
+        """Number of entries."""
+        return self._view.size // self._size
+
+    def read(self, first: int, last: int) -> IntArray:
+        """Return the two fields of the entries from number `first` to number `last` (exclusive), as an array of two rows."""
+        last = min(last, self.count)
+        if not self._begin <= first <= last <= self._begin + self._block.shape[1]:
+            data = self._view.read(first * self._size, max(last - first, 0) * self._size)
+            self._begin, self._block = first, np.empty((2, len(data) // self._size), np.int64)
+            core.read_index_entries(data, self._size, 0, self._block)
+        return self._block[:, first - self._begin : max(last - self._begin, 0)]
+
+    def last(self, before: Before) -> int:
+        """Find the last entry for which `before` is true, and return its number, or -1 if there is none.
+
+        The entry is found by bisection. Therefore, `before` must be true for all entries up to the
+        result, and false for all entries after it. The function `before` gets the two fields of entries,
+        as arrays. Entries that contain only zeros are unused, except for the first entry.
+        """
+        low, high = -1, self.count
+        if high > BLOCK_ENTRIES:
+            high = min(high, start_of_last_hole(self._view) // self._size + 1)
+        while high - low > BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            true = self._used(before, middle, middle + 1)
+            low, high = (middle, high) if true.all() else (low, middle)
+        begin = max(low - 1, 0)  # the block also contains the entries around the result
+        self.read(begin, high + 2)
+        true = self._used(before, begin, high)
+        return begin - 1 + (len(true) if true.all() else int(np.argmin(true)))
+
+    def _used(self, before: Before, begin: int, end: int) -> npt.NDArray[np.bool_]:
+        """Return whether `before` is true for each entry from number `begin` to number `end` (exclusive) that is used."""
+        firsts, seconds = self.read(begin, end)
+        true = before(firsts, seconds)
+        true[1 if begin == 0 else 0 :] &= seconds[1 if begin == 0 else 0 :] > 0
+        return true
+
+
+def _border(index: IndexFile, base: int, i: int) -> Border | None:
+    """Return a `Border` for the index entry with the number `i`. If there is no such entry, return None."""
+    if i < 0:
+        return None
+    first = max(i - 1, 0)
+    offsets, positions = index.read(first, i + 1)
+    k = i - first
+    if len(positions) <= k or positions[k] <= 0:
+        return None
+    after, before = (base + int(offsets[0]), int(positions[0])) if k else (-1, 0)
+    return Border(int(positions[k]), base + int(offsets[k]), after=after, before=before)
+
+
+def _contains(offsets: IntArray, positions: IntArray, border: Border) -> bool:
+    return bool(((positions == border.position) & (offsets == border.upto)).any())

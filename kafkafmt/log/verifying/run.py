@@ -1,0 +1,188 @@
+"""Run a check over many partitions in threads, and collect messages and unreadable partitions.
+
+Each call of `verify`, `salvage` or `describe` creates one `Run`. If a partition cannot be read, the
+run continues with the other partitions, because a failing disk rarely affects all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import Event, RLock
+from typing import TypeVar
+
+from ...support import arguments
+from ...support.paths import Location
+from ...support.threads import StoppablePool
+from ..catalog import Discovery, PartitionDir, Sources, choose_partitions, resolve
+from ..reading import discover
+from .reports import UnreadablePartition
+
+Progress = Callable[[int, int], None]
+"""A function called as ``progress(done, total)``. Both numbers are bytes."""
+OnMessage = Callable[[str], None]
+Globs = str | Iterable[str]
+Numbers = int | Iterable[int]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def globs_of(topics: Globs | None) -> list[str]:
+    """Return the argument `topics` as a list. An iterator can be read only once, so call this function once."""
+    return [] if topics is None else [topics] if isinstance(topics, str) else list(topics)
+
+
+def numbers_of(partitions: Numbers | None) -> list[int]:
+    """Return the argument `partitions` as a list of checked numbers. Call this function only once."""
+    given = [] if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
+    return [arguments.integer("partitions", n, 0) for n in given]
+
+
+class StoppedError(Exception):
+    """Raised in a worker thread if another thread has failed or the user has pressed Ctrl-C."""
+
+
+def error_text(error: OSError) -> str:
+    """Return a message that names the file that could not be read or written, and gives the reason."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
+
+
+class Run:
+    """The state that all threads of one call share: progress, messages and unreadable partitions.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called as ``progress(done, total)``; both numbers are bytes. The function is called from
+        worker threads, but never from two threads at the same time.
+    on_message : callable, optional
+        Called with each message. The function is called from worker threads, but never from two
+        threads at the same time.
+    """
+
+    def __init__(self, progress: Progress | None = None, on_message: OnMessage | None = None) -> None:
+        self._total = 0
+        self.messages: list[str] = []
+        self._unreadable: list[UnreadablePartition] = []
+        self._done = 0
+        self._progress = progress
+        self._on_message = on_message
+        self._lock = RLock()
+        self._stopped = Event()
+        self._callback_error: Exception | None = None
+
+    def begin(self, sizes: Iterable[int]) -> None:
+        """Set the sizes of the files to process, in bytes, and report a progress of 0 bytes.
+
+        If no progress is reported, `sizes` is not read, because each size can take a system call.
+        """
+        if self._progress is not None:
+            self._total = sum(sizes)
+        self.advance(0)
+
+    def advance(self, n: int) -> None:
+        """Report that `n` more bytes were processed. Raise `StoppedError` if the thread must stop."""
+        if self._stopped.is_set():
+            raise StoppedError
+        with self._lock:
+            self._done += n
+            if self._progress is not None:
+                with self._callback():
+                    self._progress(min(self._done, self._total), self._total)
+
+    def tell(self, message: str) -> None:
+        """Add a message to `messages`, and call `on_message` with it."""
+        with self._lock, self._callback():
+            self.messages.append(message)
+            if self._on_message is not None:
+                self._on_message(message)
+
+    @contextmanager
+    def _callback(self) -> Iterator[None]:
+        """Store an error that one of the caller's callback functions raises.
+
+        An OSError from a callback function is not a read error. The method `reading` re-raises such
+        an error.
+        """
+        try:
+            yield
+        except Exception as error:
+            self._callback_error = error
+            raise
+
+    @property
+    def unreadable(self) -> list[UnreadablePartition]:
+        """Unreadable partitions and files, ordered by topic, partition and path."""
+        return sorted(self._unreadable, key=lambda u: (u.topic or "", u.partition or 0, u.path))
+
+    def note(self, directory: PartitionDir | None, path: Location, why: str) -> None:
+        """Report a file that is not read, with the reason.
+
+        `directory` is the partition directory that contains the file. It is None if the file is
+        directly in a log directory.
+        """
+        self.tell(f"{path}: {why}")
+        topic, partition = (None, None) if directory is None else directory.key
+        with self._lock:
+            self._unreadable.append(UnreadablePartition(topic, partition, str(path), why))
+
+    @contextmanager
+    def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
+        """Report the partition as unreadable if the `with` block raises an OSError.
+
+        If `passes(error)` is True, the error is re-raised, and the partition is not reported.
+        """
+        try:
+            yield
+        except OSError as error:
+            if error is self._callback_error or passes(error):
+                raise
+            why = error_text(error)
+            self.tell(f"{directory.topic}-{directory.partition} cannot be read: {why}")
+            with self._lock:
+                self._unreadable.append(UnreadablePartition(*directory.key, str(directory.path), why))
+
+    def map(
+        self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False
+    ) -> list[Result]:
+        """Call a function for all items in threads, and return the results in item order.
+
+        Results that are None are omitted. If a call raises an exception or the user presses Ctrl-C,
+        the other threads stop at their next call of `advance`, and the exception is re-raised. If
+        `wait` is True, `map` waits for these threads before it re-raises the exception.
+        """
+        pool = StoppablePool(self.threads(threads))
+        try:
+            results = [result for result in pool.map(function, items) if result is not None]
+        except BaseException:
+            self._stopped.set()
+            pool.stop(wait)
+            raise
+        pool.shutdown()
+        return results
+
+    @staticmethod
+    def threads(threads: int | None) -> int:
+        """Return the number of threads to use. If `threads` is None, this is the number of cores."""
+        given = arguments.optional_integer("threads", threads, 1)
+        return given if given is not None else os.cpu_count() or 1
+
+    def find(self, sources: Sources, replicas: str | None, every_replica: bool = False) -> Discovery:
+        """Return the partitions that the paths contain.
+
+        If several paths contain a partition, and `every_replica` is True, return all directories of
+        the partition.
+        """
+        found = discover(*resolve(sources, replicas), every_replica=every_replica)
+        for message in found.messages:
+            self.tell(message)
+        return found
+
+    def choose(
+        self, found: Discovery, topics: Globs | None, partitions: Numbers | None, every_state: bool = False
+    ) -> list[PartitionDir]:
+        """Return the selected partitions, including partitions of internal topics."""
+        return choose_partitions(
+            found, globs_of(topics), numbers_of(partitions), every_state=every_state, on_message=self.tell
+        )

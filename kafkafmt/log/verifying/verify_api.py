@@ -1,0 +1,301 @@
+"""Verify partitions: report damage, other problems, and the number of readable records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+import numpy as np
+
+from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
+from ...records import RecordReader
+from ...records.java_reads import refused_by_java
+from ...support import arguments
+from ...types import BatchTable, RecordColumns
+from ..catalog import PartitionDir, Sources
+from ..damage import UNKNOWN_COUNT, DamageColumns, ReadLimits, RunColumns, Scratch, SegmentPlan, by_position
+from ..damage import Run as Extent
+from ..findings import Damage, Finding, Joined, Rows
+from ..reading import BatchDamage, OffsetInterval, OnDamage, Part, PartitionLog
+from ..transactions import Doubts
+from .audit import PartitionAudit
+from .reports import PartitionReport, VerifyReport
+from .run import Globs, Numbers, OnMessage, Progress, Run
+from .verify_pass import VerifyPass
+
+COUNTED_ROWS = 16384
+"""Number of records that are decoded before they are counted."""
+
+
+def verify(
+    paths: Sources,
+    *,
+    topics: Globs | None = None,
+    partitions: Numbers | None = None,
+    shallow: bool = False,
+    strict: bool = False,
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    on_message: OnMessage | None = None,
+) -> VerifyReport:
+    """Check every batch, record, index and checkpoint of Kafka logs, and report lost offsets.
+
+    Parameters
+    ----------
+    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
+        Log directories, partition directories or `.log` files. An open log, topic or partition
+        is read from its paths, which are listed again.
+    topics : str or iterable of str, optional
+        Globs that select topics by name. By default all topics, including Kafka's internal topics
+        (``__…``).
+    partitions : int or iterable of int, optional
+        Partition numbers. By default all.
+    shallow : bool, default False
+        Check batch headers and CRCs only. Nothing is decompressed, no record is decoded, and only
+        `.log` files are read.
+    strict : bool, default False
+        Treat findings as failures (see `VerifyReport.ok`).
+    replicas : "longest", optional
+        If two paths contain the same partition, check the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is treated as
+        damage.
+    threads : int, optional
+        Number of partitions to check at the same time. By default one per core.
+    progress : callable, optional
+        Called as ``progress(done, total)``, first with 0 and then after each segment. Both numbers
+        are bytes of `.log` files. The function is called from worker threads, but never from two
+        threads at the same time.
+    on_message : callable, optional
+        Called with each message immediately, from worker threads like `progress`.
+        `VerifyReport.messages` contains all messages.
+
+    Returns
+    -------
+    VerifyReport
+        `VerifyReport.to_dict` returns the object that ``kafkafmt verify --format json`` prints. If
+        a partition cannot be read, the run continues, and the partition is listed in
+        `VerifyReport.unreadable`.
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
+        contains no Kafka log.
+    PartitionNotFoundError
+        `topics` or `partitions` are given, and no partition matches. This is a LookupError.
+    TypeError, ValueError
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
+        contain the same partition and `replicas` is not given.
+
+    Notes
+    -----
+    Damage is data that cannot be read, or offsets that are lost, such as those of a missing segment. A
+    finding is any other problem, such as a wrong index entry or an incomplete last batch. Nothing is
+    written.
+    """
+    limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
+    run = Run(progress, on_message)
+    chosen = run.choose(run.find(paths, replicas), topics, partitions)
+    run.begin(s.size for d in chosen for s in d.segments)
+
+    def check(directory: PartitionDir) -> PartitionReport | None:
+        with run.reading(directory):
+            log = PartitionLog(directory, limits, tell=run.tell)
+            return verify_partition(log, shallow, run.advance)
+        return None
+
+    reports = run.map(check, chosen, threads)
+    return VerifyReport(tuple(reports), tuple(run.unreadable), strict, tuple(run.messages))
+
+
+def verify_partition(
+    log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None
+) -> PartitionReport:
+    """Check one partition.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The partition. The check caches information about the segments in this object.
+    shallow : bool, default False
+        Check batches and CRCs only. Do not check records or the files next to the segments.
+    progress : callable, optional
+        Called after each segment with the size of the segment in bytes.
+
+    Raises
+    ------
+    OSError
+        The partition cannot be read.
+    """
+    low = log.log_start_offset
+    log.losses.tell_remote()
+    damaged: list[tuple[str, Sequence[Damage]]] = []
+    findings: list[Sequence[Finding]] = [list(log.directory.problems)]
+    audit = None if shallow else PartitionAudit(log)
+    first_pass = VerifyPass(log, audit)
+    records, scratch = 0, Scratch()
+    plans: list[SegmentPlan] = []
+    for segment in log.segments:
+        if audit:
+            audit.open(segment)
+        first_pass.begin(segment)
+        plan = log.plan(segment, first_pass.see, scratch)
+        plans.append(plan)
+        if len(plan.findings):
+            findings.append(plan.findings)
+        deep = BatchDamage()
+        intact, audited = first_pass.is_intact(plan), False
+        if plan.first_offset is not None:
+            if shallow:
+                records += _count_headers(log, plan, low, deep, first_pass)
+            elif intact:
+                records += first_pass.records
+            else:
+                audited = low <= plan.first_offset
+                records += _count_records(log, plan, low, deep, first_pass, first_pass.add_again if audited else None)
+        if deep.parts or len(plan.damaged) > 1:
+            damaged.append((segment.name, by_position([plan.damaged, *deep.parts])))
+        elif len(plan.damaged):
+            damaged.append((segment.name, plan.damaged))
+        if not intact:
+            again = deep if audited else BatchDamage()
+            if not audited and first_pass.needs_batches(plan):
+                for part in log.parts(plan.first_offset or 0, plan.next_offset or 0, again, grouped=True):
+                    first_pass.add_again(part)
+            first_pass.end_again(plan, again.changed)
+        if audit:
+            audit.close(plan)
+            if unusual := first_pass.unusual.findings():
+                findings.append(unusual)
+        if progress is not None:
+            progress(plan.size)
+    first_pass.finish()
+    found = log.losses.findings() + (audit.findings() if audit else [])
+    between, end = log.losses.between(), log.losses.at_end()
+    damaged = [(lost.file, [lost]) for lost in between] + damaged + ([] if end is None else [(end.file, [end])])
+    isolation = audit.read_committed_findings() if audit else []
+    spans = Joined(part for _, part in sorted(damaged, key=itemgetter(0)))
+    lost = _lost_records(spans, low)
+    return PartitionReport(
+        topic=log.topic,
+        partition=log.partition,
+        path=str(log.directory.path),
+        segments=len(log.segments),
+        batches=sum(plan.stats.batches for plan in plans),
+        records=None if lost is None else records + lost,
+        records_recovered=records,
+        bytes=sum(plan.size for plan in plans),
+        log_start_offset=low,
+        next_offset=log.next_offset,
+        last_stable_offset=log.transactions.last_stable_offset,
+        damaged=spans,
+        findings=Joined([*findings, found, DoubtFindings(log.transactions.doubts), isolation]),
+        remote=log.losses.remote,
+    )
+
+
+class DoubtFindings(Rows[Finding]):
+    """A sequence with a `Finding` object for each transaction whose outcome is unknown."""
+
+    def __init__(self, doubts: Doubts) -> None:
+        self._doubts = doubts
+
+    def __len__(self) -> int:
+        return len(self._doubts)
+
+    def _build(self, start: int, stop: int) -> list[Finding]:
+        message = "{} may hide how the transaction of producer {} that began at offset {} ended".format
+        return [
+            Finding(d.file, "transaction_in_doubt", message(d.hidden_by, d.producer_id, d.first_offset))
+            for d in self._doubts[start:stop]
+        ]
+
+    def _sliced(self, start: int, stop: int) -> DoubtFindings:
+        return DoubtFindings(self._doubts.at(slice(start, stop)))
+
+
+def _count_records(
+    log: PartitionLog,
+    plan: SegmentPlan,
+    low: int,
+    deep: BatchDamage,
+    first_pass: VerifyPass,
+    see: Callable[[Part], None] | None = None,
+) -> int:
+    """Decode the records of a segment, and return the number of readable data records.
+
+    Records at offsets below `low` are not counted. Wrapper messages that `first_pass` has
+    decompressed are not decompressed again. If the records of a batch contradict its header,
+    `first_pass.unusual` gets the batches, unless the check is shallow. `see` is called with
+    each group of batches that is read.
+    """
+    counted = 0
+    refused = False
+
+    def select(part: Part, table: BatchTable) -> BatchTable:
+        nonlocal counted, refused
+        refused = refused or len(refused_by_java(part.buffer, table)) > 0
+        if see is not None:
+            see(part)
+        if part.plan.segment.name != plan.segment.name:
+            return table
+        records, others = first_pass.count_wrappers(part.position, part.buffer, table)
+        counted += records
+        return others
+
+    interval = OffsetInterval(max(low, plan.first_offset or 0), plan.next_offset or 0)
+    columns = RecordColumns(COUNTED_ROWS, ("offset", "timestamp"))
+    total = sum(c.columns.rows for c in log.chunks(columns, interval, on_damage=deep, select=select))
+    if first_pass.audit is not None and (columns.take_unusual() or refused):
+        for part in log.parts(interval.low, interval.high, lambda _: None):
+            first_pass.unusual.add(part.position, part.buffer, part.table)
+    return total + counted
+
+
+def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, first_pass: VerifyPass) -> int:
+    """Count the data records of a segment from the offset `low` onwards.
+
+    The number is computed from the batch headers. Only the batch that contains `low` is decoded. A
+    segment with wrapper messages is decoded completely, because the header of a wrapper message
+    does not contain the number of records.
+    """
+    runs = RunColumns.of(plan.extents)
+    if (runs.records == UNKNOWN_COUNT).any():
+        return _count_records(log, plan, low, deep, first_pass)
+    total = int(runs.records[runs.first >= low].sum())
+    for i in np.flatnonzero((runs.first < low) & (runs.last >= low)).tolist():
+        total += count_from(log, plan.extents[i], low, deep)[0]
+    return total
+
+
+def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
+    """Count the records in a range of adjacent valid batches, starting at offset `low`.
+
+    Return the number of data records and the number of control records. Both are computed from the
+    batch headers. Only the batch that contains offset `low` is decoded. The range must not contain
+    wrapper messages.
+    """
+    counts = [0, 0]
+    reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
+    for part in log.parts(max(low, extent.first_offset), extent.last_offset + 1, on_damage):
+        control = (part.table["attributes"] & CONTROL_BIT) != 0
+        for kind, rows in enumerate((part.table[~control], part.table[control])):
+            whole = rows["base_offset"] >= low
+            counts[kind] += int(rows["count"][whole].sum())
+            counts[kind] += sum(c.columns.rows for c in reader.read(part.buffer, rows[~whole], lambda _, __: None))
+    return counts[0], counts[1]
+
+
+def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
+    """Return the number of data records that were lost, from offset `low` onwards.
+
+    Return None if the number of lost records is unknown for some of the damage.
+    """
+    spans = DamageColumns.of(damaged)
+    missing = ~spans.empty & (spans.last >= low)
+    first, records = spans.first[missing], spans.records[missing]
+    return None if (records == UNKNOWN_COUNT).any() or (first < low).any() else int(records.sum())

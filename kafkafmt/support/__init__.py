@@ -1,0 +1,1 @@
+"""Small helpers that know nothing about Kafka's formats: arguments, paths, times, text, threads."""
