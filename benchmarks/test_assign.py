@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import kafkafmt
-from kafkafmt import assign_offsets, validate_and_assign_offsets
 from kafkafmt.codecs.decompressor import Arena, Decompressor
+from kafkafmt.records import assign_offsets, validate_and_assign_offsets
 from kafkafmt.records.signatures import ValidatorOptions
 from kafkafmt.types import BATCH_DTYPE
 
@@ -73,7 +73,7 @@ def test_single_request(compare: Callable[..., object], codec: str) -> None:
     batch = kafkafmt.build_batch(records, codec=codec)
     (view,) = kafkafmt.iter_batches(batch)
     number, times = view.attributes & 7, 200
-    validator = kafkafmt.LogValidator(now_ms=inputs.FIRST_TIME, timestamp_type=kind)
+    validator = kafkafmt.records.LogValidator(now_ms=inputs.FIRST_TIME, timestamp_type=kind)
     decompressor, arena = Decompressor(), Arena()
 
     def ours() -> int:

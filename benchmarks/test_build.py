@@ -19,7 +19,8 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 import kafkafmt
-from kafkafmt import BatchBuilder, build_batches, build_columns, columns_of
+from kafkafmt import build_batches
+from kafkafmt.records import BatchBuilder, build_columns, columns_of
 
 LIMIT = 16384
 

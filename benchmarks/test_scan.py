@@ -1,4 +1,4 @@
-"""Measure, in wall-clock time, whether a second thread makes `Log.scan` faster.
+"""Measure, in wall-clock time, whether a second thread makes `Log.to_reader` faster.
 
 In each round, eight partitions of 24 MiB (before compression) are read into the eight default
 columns. One and two threads take turns, so that other processes affect both. Other benchmarks
@@ -48,7 +48,7 @@ def log(tmp_path: Path) -> Callable[[str, str], kafkafmt.Log]:
     [("c", "none"), ("c", "lz4"), ("c", "zstd"), ("b", "zstd"), ("b", "gzip")],
     ids=["none, 16 KiB", "lz4, 16 KiB", "zstd, 16 KiB", "zstd, 1 MiB", "gzip, 1 MiB"],
 )
-@pytest.mark.benchmark(group="Log.scan: a second thread", timer=time.perf_counter)
+@pytest.mark.benchmark(group="Log.to_reader: a second thread", timer=time.perf_counter)
 def test_two_threads(
     benchmark: Any, log: Callable[[str, str], kafkafmt.Log], letter: str, codec: str, ordered: bool
 ) -> None:
@@ -56,7 +56,7 @@ def test_two_threads(
     paths = [str(p.log.directory.path) for p in log(letter, codec)]
 
     def read(threads: int) -> int:  # the log is opened each time, because it caches its plans
-        return sum(b.num_rows for b in kafkafmt.open(paths).scan(threads=threads, ordered=ordered))
+        return sum(b.num_rows for b in kafkafmt.open(paths).to_reader(threads=threads, ordered=ordered))
 
     records = read(2)
     assert read(1) == records

@@ -8,12 +8,13 @@
 - Logs on disk: `open` returns a `Log`, which contains `Topic` and `Partition` objects.
   `LogDirectory` writes logs.
 - Record batches in a buffer: `read_records`, `to_arrow`, `iter_batches` and `check_batches` read
-  record batches. `build_batch`, `build_batches`, `build_columns` and `BatchBuilder` build batches.
-  `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change batches.
-- `Partitioner` assigns records to partitions by their keys.
+  record batches. `build_batch` and `build_batches` build batches. `kafkafmt.records` has the
+  functions that clients and brokers need: they assign offsets, validate, convert and recompress
+  batches, and assign records to partitions.
 - The wire protocol: `kafkafmt.protocol`.
 - A server: `serve` lets Kafka clients read logs.
 - Spark: `spark.read.format("kafkafmt")`.
+- The classes of results are in `kafkafmt.reports`, the types of arguments in `kafkafmt.typing`.
 
 If data is damaged, a `KafkaFormatError` is raised.
 """
@@ -23,10 +24,11 @@ from __future__ import annotations
 # Import `_interrupt` first, so that Ctrl-C works while other modules load.
 from . import _interrupt as _interrupt  # isort: skip
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ._backend import backend, core
+from .constants import DEFAULT_MAX_BATCH_BYTES
 from .errors import (
     ChecksumError,
     InvalidError,
@@ -45,110 +47,46 @@ from .log import (
     WrongProcessError,
 )
 from .log.catalog import PartitionNotFoundError
-from .log.groups import GroupNotFoundError
-from .log.reading import Position
-from .records import (
-    BatchBuilder,
-    LogValidator,
-    Partitioner,
-    assign_offsets,
-    build_batch,
-    build_batches,
-    build_columns,
-    build_marker,
-    check_batches,
-    columns_of,
-    convert,
-    decode_control_record,
-    iter_batches,
-    read_records,
-    recompress,
-    validate_and_assign_offsets,
-)
+from .records import build_batch, build_batches, check_batches, iter_batches, read_records
 from .support.extras import kafkafmt_version
 from .types import Buffer
-from .view import Groups, Log, Partition, Topic, open
+from .view import Log, Partition, Topic, open
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .exporting import ExportReport, OutputExistsError, ResumeError, export
-    from .kraft.cluster_metadata import ClusterMetadata, MetadataRangeError, metadata
-    from .kraft.commands import metadata_commands
-    from .kraft.diff import MetadataDiff, MetadataDifference, metadata_diff
+    from . import protocol as protocol
+    from . import records as records
+    from . import reports as reports
+    from . import server as server
+    from . import typing as typing
+    from .exporting import OutputExistsError, ResumeError, export
+    from .kraft.cluster_metadata import MetadataRangeError, metadata
     from .log import LogDirectory, LogSettings, LogWriter, StrayPartitionWarning
-    from .log.inspecting import (
-        Difference,
-        DiffReport,
-        DumpedFile,
-        PartitionDiff,
-        PartitionStats,
-        PartitionSummary,
-        StatsReport,
-        Summary,
-        TopicStats,
-        describe,
-        diff,
-        dump,
-        stats,
-    )
-    from .log.repairing import OpenTransaction, OutputPlaceError, SalvagedPartition, SalvageReport, SourceRange, salvage
-    from .log.rewriting import (
-        RestoredPartition,
-        RestoreError,
-        RestoreReport,
-        RewriteReport,
-        RewrittenPartition,
-        restore,
-        rewrite,
-    )
-    from .log.verifying import PartitionReport, UnreadablePartition, VerifyReport, verify
-    from .making.make_log import MadePartition, MakeReport, make
+    from .log.groups import GroupNotFoundError
+    from .log.inspecting import describe, diff, dump, stats
+    from .log.repairing import OutputPlaceError, salvage
+    from .log.rewriting import RestoreError, restore, rewrite
+    from .log.verifying import verify
+    from .making.make_log import make
     from .records.signatures import BufferSelection
-    from .server import Server, ServerAddressError, ServerLimits, serve
-    from .support.installation import Installation, doctor
+    from .server import serve
+    from .support.installation import doctor
     from .view.polars_source import scan_polars
 
+    __version__: str
+
 _HOMES = {
-    "ClusterMetadata": "kraft.cluster_metadata",
-    "DiffReport": "log.inspecting",
-    "Difference": "log.inspecting",
-    "DumpedFile": "log.inspecting",
-    "ExportReport": "exporting",
-    "Installation": "support.installation",
+    "GroupNotFoundError": "log.groups",
     "LogDirectory": "log",
     "LogSettings": "log",
     "LogWriter": "log",
-    "MadePartition": "making.make_log",
-    "MakeReport": "making.make_log",
-    "MetadataDiff": "kraft.diff",
-    "MetadataDifference": "kraft.diff",
     "MetadataRangeError": "kraft.cluster_metadata",
-    "OpenTransaction": "log.repairing",
     "OutputExistsError": "exporting",
     "OutputPlaceError": "log.repairing",
-    "PartitionDiff": "log.inspecting",
-    "PartitionReport": "log.verifying",
-    "PartitionStats": "log.inspecting",
-    "PartitionSummary": "log.inspecting",
     "RestoreError": "log.rewriting",
-    "RestoreReport": "log.rewriting",
-    "RestoredPartition": "log.rewriting",
     "ResumeError": "exporting",
-    "RewriteReport": "log.rewriting",
-    "RewrittenPartition": "log.rewriting",
-    "SalvageReport": "log.repairing",
-    "SalvagedPartition": "log.repairing",
-    "Server": "server",
-    "ServerAddressError": "server",
-    "ServerLimits": "server",
-    "SourceRange": "log.repairing",
-    "StatsReport": "log.inspecting",
     "StrayPartitionWarning": "log",
-    "Summary": "log.inspecting",
-    "TopicStats": "log.inspecting",
-    "UnreadablePartition": "log.verifying",
-    "VerifyReport": "log.verifying",
     "describe": "log.inspecting",
     "diff": "log.inspecting",
     "doctor": "support.installation",
@@ -156,8 +94,6 @@ _HOMES = {
     "export": "exporting",
     "make": "making.make_log",
     "metadata": "kraft.cluster_metadata",
-    "metadata_commands": "kraft.commands",
-    "metadata_diff": "kraft.diff",
     "restore": "log.rewriting",
     "rewrite": "log.rewriting",
     "salvage": "log.repairing",
@@ -167,83 +103,44 @@ _HOMES = {
     "verify": "log.verifying",
 }
 """The module that defines each public name. It is imported on first use, so that `import kafkafmt` is fast."""
+_MODULES = ("protocol", "reports", "server", "typing")
+"""Public modules that are imported on first use."""
 
 Record = core.Record
 
 __all__ = [
-    "BatchBuilder",
     "ChecksumError",
-    "ClusterMetadata",
     "Damage",
     "DamagedLogError",
-    "DiffReport",
-    "Difference",
-    "DumpedFile",
     "DuplicatePartitionError",
-    "ExportReport",
     "Finding",
     "GroupNotFoundError",
-    "Groups",
-    "Installation",
     "InvalidError",
     "KafkaFormatError",
     "Log",
     "LogDirectory",
     "LogSettings",
-    "LogValidator",
     "LogWriter",
-    "MadePartition",
-    "MakeReport",
-    "MetadataDiff",
-    "MetadataDifference",
     "MetadataRangeError",
     "NoLogError",
-    "OpenTransaction",
     "OutputExistsError",
     "OutputPlaceError",
     "Partition",
-    "PartitionDiff",
     "PartitionNotFoundError",
-    "PartitionReport",
-    "PartitionStats",
-    "PartitionSummary",
-    "Partitioner",
-    "Position",
     "Record",
     "RestoreError",
-    "RestoreReport",
-    "RestoredPartition",
     "ResumeError",
-    "RewriteReport",
-    "RewrittenPartition",
-    "SalvageReport",
-    "SalvagedPartition",
-    "Server",
-    "ServerAddressError",
-    "ServerLimits",
-    "SourceRange",
-    "StatsReport",
     "StrayPartitionWarning",
     "StructureError",
-    "Summary",
     "TooLargeError",
     "Topic",
-    "TopicStats",
     "TruncatedError",
-    "UnreadablePartition",
     "UnsupportedError",
-    "VerifyReport",
     "WrongProcessError",
-    "assign_offsets",
     "backend",
     "build_batch",
     "build_batches",
-    "build_columns",
-    "build_marker",
     "check_batches",
-    "columns_of",
-    "convert",
-    "decode_control_record",
     "describe",
     "diff",
     "doctor",
@@ -252,11 +149,8 @@ __all__ = [
     "iter_batches",
     "make",
     "metadata",
-    "metadata_commands",
-    "metadata_diff",
     "open",
     "read_records",
-    "recompress",
     "restore",
     "rewrite",
     "salvage",
@@ -264,7 +158,6 @@ __all__ = [
     "serve",
     "stats",
     "to_arrow",
-    "validate_and_assign_offsets",
     "verify",
 ]
 
@@ -276,7 +169,12 @@ def to_arrow(
     topic: str = "",
     partition: int = 0,
     incomplete: str = "error",
-    **selection: Unpack[BufferSelection],
+    start: int | None = None,
+    end: int | None = None,
+    control: bool = False,
+    aborted: Iterable[tuple[int, int]] | None = None,
+    check_crc: bool = True,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> pa.Table:
     """Read the records of a buffer of batches into a pyarrow Table.
 
@@ -295,9 +193,8 @@ def to_arrow(
     incomplete : {"error", "ignore"}, default "error"
         How an incomplete batch at the end of the buffer is handled. "error" raises an error. Use
         "ignore" for fetch responses, which usually end with an incomplete batch.
-    **selection
-        Keyword arguments of `read_records`: start, end, control, aborted, check_crc and
-        max_batch_bytes.
+    start, end, control, aborted, check_crc, max_batch_bytes : optional
+        Records to return. `read_records` describes these arguments.
 
     Returns
     -------
@@ -317,25 +214,31 @@ def to_arrow(
     """
     from .arrow.builder import read_table
 
+    selection: BufferSelection = {
+        "start": start,
+        "end": end,
+        "control": control,
+        "aborted": aborted,
+        "check_crc": check_crc,
+        "max_batch_bytes": max_batch_bytes,
+    }
     return read_table(buffer, columns, topic, partition, selection, incomplete)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__", "protocol", "records"])
+    return sorted([*__all__, "__version__", "records", *_MODULES])
 
 
-def __getattr__(name: str) -> Any:
-    if name == "protocol":  # Import `kafkafmt.protocol` only on first use.
-        from importlib import import_module
+if not TYPE_CHECKING:  # Otherwise, type checkers would accept every name.
 
-        return import_module("kafkafmt.protocol")
-    if name in _HOMES:
-        from importlib import import_module
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES or name in _MODULES:
+            from importlib import import_module
 
-        value = getattr(import_module(f"kafkafmt.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    # Read the version on first use. Reading it takes a third of the time that `import kafkafmt` takes.
-    if name == "__version__":
-        return kafkafmt_version()
-    raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")
+            module = import_module(f"kafkafmt.{_HOMES.get(name, name)}")
+            globals()[name] = value = getattr(module, name) if name in _HOMES else module
+            return value
+        # Read the version on first use. Reading it takes a third of the time that `import kafkafmt` takes.
+        if name == "__version__":
+            return kafkafmt_version()
+        raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")

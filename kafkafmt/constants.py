@@ -41,6 +41,8 @@ messages are relative to the first offset of the set.
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 OFFSET_AT = 0
 LENGTH_AT = 8
 ENTRY_OVERHEAD = 12
@@ -87,7 +89,8 @@ CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 
 CODEC_NONE, CODEC_GZIP, CODEC_SNAPPY, CODEC_LZ4, CODEC_ZSTD = range(5)
-CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+CODEC_NAMES: tuple[Codec, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
 # Value of the parameter `wbits` with which zlib reads and writes gzip data.
 GZIP_WBITS = 31
 
@@ -103,9 +106,15 @@ MAX_SEQUENCE = 2**31 - 1
 """Largest sequence number of a producer. The next sequence number is 0."""
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
-READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
-ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+Isolation = Literal["read_uncommitted", "read_committed"]
+READ_UNCOMMITTED: Final = "read_uncommitted"
+READ_COMMITTED: Final = "read_committed"
+ISOLATION_LEVELS: tuple[Isolation, ...] = (READ_UNCOMMITTED, READ_COMMITTED)
 """Values of Kafka's consumer setting isolation.level. The first value is the default."""
+
+OnError = Literal["fail", "skip"]
+ON_ERROR: tuple[OnError, ...] = ("fail", "skip")
+"""Values of the argument `on_error` of functions that read logs. The first value is the default."""
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10

@@ -195,7 +195,7 @@ def test_selection_of_offsets_and_times_is_read(write: Callable[..., kafkafmt.Pa
     with pytest.raises(ValueError, match="both"):
         partition.to_arrow(start=1, start_time=2)
     with pytest.raises(ValueError, match="on_error"):
-        partition.to_arrow(on_error="ignore")
+        partition.to_arrow(on_error="ignore")  # type: ignore[arg-type]
 
 
 def test_open_log_lists_its_partitions() -> None:

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_cases import GOLDEN
 
 import kafkafmt
 from kafkafmt import protocol
-from kafkafmt.kraft.commands import metadata_commands
 
 MOST = 500
 TEXT = "x" * 1_000_000
 BYTES = b"\xff" * 1_000_000
 LONG = [TEXT, BYTES, [TEXT] * 10, {TEXT: BYTES}]
 IDS = ["text", "bytes", "texts", "dict"]
+CLUSTER = kafkafmt.metadata(GOLDEN / "kafka-4.3.1" / "internal" / "log")
 PATHS = """
 open verify salvage:o stats diff describe export:o serve rewrite:o restore:o metadata scan_polars dump make:o
 """.split()
@@ -116,29 +117,28 @@ OPTIONS: dict[str, Callable[[Path, Any], Any]] = {
     "header": lambda data, x: api.build_batch([(b"k", b"v", 5, [x])]),
     "header_key": lambda data, x: api.build_batch([(b"k", b"v", 5, [("\ud800" + str(x), b"")])]),
     "value": lambda data, x: api.build_batch([(b"k", {"a": x}, 5)]),
-    "columns_of": lambda data, x: api.columns_of(x),
-    "columns_of_columns": lambda data, x: api.columns_of(b"", x),
-    "build_columns": lambda data, x: api.build_columns(x),
+    "columns_of": lambda data, x: api.records.columns_of(x),
+    "columns_of_columns": lambda data, x: api.records.columns_of(b"", x),
+    "build_columns": lambda data, x: api.records.build_columns(x),
     "build_timestamps": lambda data, x: api.build_batch([(b"k", b"v", 5)], base_offset=x),
     "read_records": lambda data, x: api.read_records(x),
     "iter_batches": lambda data, x: api.iter_batches(x),
     "check_batches": lambda data, x: api.check_batches(x).ok,
     "to_arrow": lambda data, x: api.to_arrow(b"", x),
     "to_arrow_buffer": lambda data, x: api.to_arrow(x),
-    "recompress": lambda data, x: api.recompress(b"", x),
-    "convert": lambda data, x: api.convert(b"", x),
-    "validate": lambda data, x: api.validate_and_assign_offsets(b"", 0, codec=x),
-    "assign_offsets": lambda data, x: api.assign_offsets(b"", x),
-    "marker": lambda data, x: api.build_marker(x, 1, commit=True),
-    "control": lambda data, x: api.decode_control_record(x, x),
-    "Partitioner": lambda data, x: api.Partitioner(x),
+    "recompress": lambda data, x: api.records.recompress(b"", x),
+    "convert": lambda data, x: api.records.convert(b"", x),
+    "validate": lambda data, x: api.records.validate_and_assign_offsets(b"", 0, codec=x),
+    "assign_offsets": lambda data, x: api.records.assign_offsets(b"", x),
+    "marker": lambda data, x: api.records.build_marker(x, 1, commit=True),
+    "control": lambda data, x: api.records.decode_control_record(x, x),
+    "Partitioner": lambda data, x: api.records.Partitioner(x),
     "writer": lambda data, x: api.LogDirectory(data / "new").writer(x, 0),
     "make_source": lambda data, x: api.make(x, data / "made", topic="t"),
     "make_topic": lambda data, x: api.make(io.BytesIO(), data / "made", topic=x),
     "make_input_format": lambda data, x: api.make("x.csv", data / "made", topic="t", input_format=x),
     "metadata_at": lambda data, x: api.metadata(data, at=x),
-    "metadata_commands": lambda data, x: metadata_commands(x),
-    "metadata_diff": lambda data, x: api.metadata_diff(x, x, views=x),
+    "metadata_diff": lambda data, x: CLUSTER.diff(CLUSTER, views=x),
     "serve_host": lambda data, x: api.serve(data, host=x),
     "serve_port": lambda data, x: api.serve(data, port=x),
     "serve_topics": lambda data, x: api.serve(data, topics=x),
@@ -164,5 +164,5 @@ def test_message_about_a_long_argument_is_short(name: str, value: Any, data: Pat
 
 def test_message_shows_both_ends_of_a_long_argument(data: Path) -> None:
     with pytest.raises(ValueError, match=r"isolation is 'start-x+\.\.\.x+-end'") as error:
-        kafkafmt.open(data)["orders"].records(isolation=f"start-{TEXT}-end")
+        kafkafmt.open(data)["orders"].records(isolation=f"start-{TEXT}-end")  # type: ignore[call-overload]
     assert re.search("it must be 'read_uncommitted' or 'read_committed'", str(error.value))

@@ -19,6 +19,7 @@ from command import inside, kafkafmt, process, records, report
 
 import kafkafmt as k
 from kafkafmt.making.table_files import RowsError
+from kafkafmt.support.times import now_millis
 
 pa = pytest.importorskip("pyarrow")
 table_files = pytest.importorskip("kafkafmt.making.table_files")
@@ -43,7 +44,7 @@ def table(n: int = 1000, **columns: Any) -> Any:
 
 def test_keys_go_to_the_partitions_of_the_partitioner(tmp_path: Path) -> None:
     made = k.make(table(), tmp_path / "out", topic="orders", partitions=4)
-    found, partitioner = rows_of(tmp_path / "out", "orders"), k.Partitioner(4)
+    found, partitioner = rows_of(tmp_path / "out", "orders"), k.records.Partitioner(4)
     assert sorted(found) == [0, 1, 2, 3]
     for number, rows in found.items():
         assert {partitioner.partition(key) for key, *_ in rows if key is not None} == {number}
@@ -77,7 +78,7 @@ def test_columns_partition_and_topic_choose_the_partition(tmp_path: Path) -> Non
     a = rows_of(tmp_path / "out", "a")
     assert [[t - FIRST for _, _, t, _ in a[n]] for n in (0, 1)] == [[4], [0, 2, 5]]
     b = rows_of(tmp_path / "out", "b")
-    expected = k.Partitioner(2).partition(b"key 3")
+    expected = k.records.Partitioner(2).partition(b"key 3")
     assert 3 in [t - FIRST for _, _, t, _ in b[expected]]
 
 
@@ -139,11 +140,11 @@ def test_times_as_text_may_have_different_forms(tmp_path: Path) -> None:
 )
 def test_null_times_of_every_type_are_now(kind: Any, tmp_path: Path) -> None:
     rows = pa.table({"value": ["v"] * 2, "timestamp": pa.array([datetime(2026, 1, 1), None], kind)})
-    before = k.times.now_millis()
+    before = now_millis()
     k.make(rows, tmp_path / "out", topic="t")
     first, now = (r[2] for r in rows_of(tmp_path / "out", "t")[0])
     assert first == FIRST
-    assert before <= now <= k.times.now_millis()
+    assert before <= now <= now_millis()
 
 
 def test_null_times_in_json_and_csv_are_now(tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_null_times_in_json_and_csv_are_now(tmp_path: Path) -> None:
         "json": '{"value": "a", "timestamp": "2026-01-01T00:00:00Z"}\n{"value": "b"}\n',
         "csv": "value,timestamp\na,2026-01-01\nb,\n",
     }
-    before = k.times.now_millis()
+    before = now_millis()
     for kind, text in given.items():
         (tmp_path / f"rows.{kind}").write_text(text)
         k.make(tmp_path / f"rows.{kind}", tmp_path / kind, topic="t")
@@ -162,7 +163,7 @@ def test_null_times_in_json_and_csv_are_now(tmp_path: Path) -> None:
 
 def test_times_without_a_zone_are_in_utc_and_missing_times_are_now(tmp_path: Path) -> None:
     rows = pa.table({"value": ["v"] * 3, "timestamp": ["2026-01-01T00:00:00", None, "2026-01-01T00:00:01"]})
-    before = k.times.now_millis()
+    before = now_millis()
     k.make(rows, tmp_path / "out", topic="t")
     first, second, third = (r[2] for r in rows_of(tmp_path / "out", "t")[0])
     assert (first, third) == (FIRST, FIRST + 1000)

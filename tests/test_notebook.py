@@ -10,7 +10,7 @@ import pytest
 from golden_cases import case
 
 import kafkafmt
-from kafkafmt import RestoredPartition, RestoreReport
+from kafkafmt.reports import RestoredPartition, RestoreReport
 from kafkafmt.support.notebook import MOST_ROWS, html_table
 
 
@@ -75,7 +75,7 @@ def test_groups_have_a_table() -> None:
     groups = kafkafmt.open(*case("internal").roots).groups()
     shown = Cells(groups._repr_html_())
     assert shown.texts[0] == "2 groups with 3 committed offsets"
-    assert repr(groups) == "<kafkafmt.Groups: 2 groups with 3 committed offsets>"
+    assert repr(groups) == "<kafkafmt.reports.Groups: 2 groups with 3 committed offsets>"
     assert shown.texts[6:11] == ["classic-static", "source-0", "20", "30", "10"]
 
 
@@ -89,4 +89,4 @@ def test_table_of_groups_counts_groups_without_members(tmp_path: Path) -> None:
     groups = kafkafmt.open(tmp_path).groups()
     assert groups.groups == []
     assert Cells(groups._repr_html_()).texts[0] == "2 groups with 3 committed offsets"
-    assert repr(groups) == "<kafkafmt.Groups: 2 groups with 3 committed offsets>"
+    assert repr(groups) == "<kafkafmt.reports.Groups: 2 groups with 3 committed offsets>"

@@ -17,7 +17,7 @@ PROGRAMS = {
     "export to a directory": "kafkafmt.export(source, output + '/out', engine='local')",
     "export without records": "kafkafmt.export(source, output + '/out', engine='local', start=0, end=0)",
     "scan_polars": "kafkafmt.scan_polars(source).collect()",
-    "columns of integers": "kafkafmt.columns_of(value=[b'a'], timestamp=pyarrow.Array.from_buffers("
+    "columns of integers": "kafkafmt.records.columns_of(value=[b'a'], timestamp=pyarrow.Array.from_buffers("
     "pyarrow.int64(), 1, [None, pyarrow.py_buffer(bytes(8))]))",
 }
 

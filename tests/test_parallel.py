@@ -1,4 +1,4 @@
-"""Check `Log.scan` and the module `parallel`, which read many partitions at the same time."""
+"""Check `Log.to_reader` and the module `parallel`, which read many partitions at the same time."""
 
 from __future__ import annotations
 
@@ -186,15 +186,15 @@ def rows(batches: Iterator[pa.RecordBatch]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("threads", [None, 1, 2, 16])
 @pytest.mark.parametrize("ordered", [True, False])
-def test_scan_equals_reading_each_partition(log: kafkafmt.Log, threads: int | None, ordered: bool) -> None:
+def test_to_reader_equals_reading_each_partition(log: kafkafmt.Log, threads: int | None, ordered: bool) -> None:
     expected = [row for p in log for row in rows(p.to_batches())]
     assert len(expected) == 120
-    found = rows(log.scan(threads=threads, ordered=ordered))
+    found = rows(log.to_reader(threads=threads, ordered=ordered))
     assert (found if ordered else sorted(found)) == expected
 
 
-def test_scan_accepts_columns_and_a_selection(log: kafkafmt.Log) -> None:
-    table = pa.Table.from_batches(log.scan(["offset"], start=5, end=-2))
+def test_to_reader_accepts_columns_and_a_selection(log: kafkafmt.Log) -> None:
+    table = log.to_reader(["offset"], start=5, end=-2).read_all()
     assert table.column_names == ["offset"]
     assert table["offset"].to_pylist() == list(range(5, 28)) * 4
 
@@ -211,34 +211,34 @@ def test_scan_accepts_columns_and_a_selection(log: kafkafmt.Log) -> None:
         ({"end": 5, "end_time": 5}, ValueError, "end and end_time cannot both be given"),
     ],
 )
-def test_wrong_argument_of_scan_raises_at_once(
+def test_wrong_argument_of_to_reader_raises_at_once(
     log: kafkafmt.Log, arguments: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        log.scan(**arguments)
+        log.to_reader(**arguments)
 
 
-def test_scan_raises_or_skips_damage(log: kafkafmt.Log) -> None:
+def test_to_reader_raises_or_skips_damage(log: kafkafmt.Log) -> None:
     path = log["t", 3].log.segments[0].path
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     before = [("t", number, i) for number in (0, 1) for i in range(30)] + [("t", 3, i) for i in range(10)]
     again = kafkafmt.open(path.parent.parent)
-    batches = again.scan(threads=2)
+    batches = again.to_reader(threads=2)
     assert rows(itertools.islice(batches, 3)) == before
     with pytest.raises(kafkafmt.DamagedLogError):
         next(batches)
-    assert len(rows(again.scan(on_error="skip"))) == 110
+    assert len(rows(again.to_reader(on_error="skip"))) == 110
     assert [len(p.damaged) for p in again] == [0, 0, 0, 1, 0]
 
 
-def test_threads_can_share_a_scan(log: kafkafmt.Log) -> None:
-    items = log.scan(threads=2)
+def test_threads_can_share_a_reader(log: kafkafmt.Log) -> None:
+    items = log.to_reader(threads=2)
     found: list[tuple[Any, ...]] = []
     readers = [threading.Thread(target=lambda: found.extend(rows(items))) for _ in range(3)]
     for reader in readers:
         reader.start()
     for reader in readers:
         reader.join(WAIT)
-    assert sorted(found) == sorted(rows(log.scan()))
+    assert sorted(found) == sorted(rows(log.to_reader()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..constants import Codec as CodecName
 from ..making.make_log import TIMESTAMP_TYPES, MakeReport
 from ..making.make_log import make as make_log
 from ..making.row_writer import ENCODINGS
@@ -75,7 +76,7 @@ def make(
     topic: str | None,
     partitions: int,
     input_format: str | None,
-    codec: tuple[str, int | None],
+    codec: tuple[CodecName, int | None],
     timestamp_type: str,
     encoding: str | None,
     batch_size: int,

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from ..constants import MAX_OFFSET
-from ..kraft.cluster_metadata import VIEWS, ClusterMetadata, MetadataRangeError
+from ..kraft.cluster_metadata import ClusterMetadata, MetadataRangeError
 from ..kraft.cluster_metadata import metadata as read_metadata
-from ..kraft.commands import metadata_commands
-from ..kraft.diff import DIFF_VIEWS, metadata_diff
+from ..kraft.diff import DIFF_VIEWS
+from ..kraft.models import VIEWS
 from ..kraft.tables import TABLES, cells, difference_text
 from ..support.text import encode_json, shown
 from ..support.times import parse_time
@@ -120,7 +120,7 @@ def metadata(
     state = _read(path, moment, max_batch_bytes)
     with keep_exit_code(state.exit_code):
         if form == "commands":
-            click.echo("\n".join(map(raw_in_a_pipe, metadata_commands(state).split("\n"))), nl=False)
+            click.echo("\n".join(map(raw_in_a_pipe, state.commands().split("\n"))), nl=False)
         elif output_format == "json":
             click.echo(encode_json(state.to_dict(view)))
         elif view is not None:
@@ -176,9 +176,9 @@ def diff(first: str, second: str, views: tuple[str, ...], max_batch_bytes: int, 
     not compare topic ids, directory ids and partition epochs. If there is a difference, the exit
     code is 1.
     """
-    states = [_read(path, (None, None), max_batch_bytes) for path in (first, second)]
-    found = metadata_diff(*states, views=views or None)
-    exit_code = max(found.exit_code, *(state.exit_code for state in states))
+    old, new = (_read(path, (None, None), max_batch_bytes) for path in (first, second))
+    found = old.diff(new, views=views or None)
+    exit_code = max(found.exit_code, old.exit_code, new.exit_code)
     with keep_exit_code(exit_code):
         if output_format == "json":
             click.echo(encode_json(found.to_dict()))

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ..constants import Codec as CodecName
 from ..log.reading import OffsetRange
 from ..log.storage import store_of
 from ..records import BatchBuilder
@@ -129,7 +130,7 @@ class Names(ParamType[tuple[str, ...]]):
         return names
 
 
-class Codec(ParamType[tuple[str, int | None]]):
+class Codec(ParamType[tuple[CodecName, int | None]]):
     """Click parameter type for a codec, and optionally its compression level: `NAME[:LEVEL]`."""
 
     name = "NAME[:LEVEL]"
@@ -137,7 +138,9 @@ class Codec(ParamType[tuple[str, int | None]]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(name) for name in CODEC_NAMES if name.startswith(incomplete)]
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[CodecName, int | None]:
         """Convert `NAME[:LEVEL]` to the name of the codec and the compression level (None without LEVEL)."""
         if isinstance(value, tuple):
             return value

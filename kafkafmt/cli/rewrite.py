@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
+from ..constants import ON_ERROR, OnError
+from ..constants import Codec as CodecName
 from ..log import DamagedLogError
 from ..log.catalog import PartitionNotFoundError
 from ..log.finding import BytePattern
-from ..log.rewriting import MARKER_LOST, ON_ERROR, RewriteReport
+from ..log.rewriting import MARKER_LOST, RewriteReport
 from ..log.rewriting import rewrite as rewrite_paths
 from ..support.text import counted
 from .choosing import not_there, tell_nothing_to_read
@@ -69,8 +71,8 @@ def rewrite(
     before: int | None,
     compact: bool,
     drop_tombstones: bool,
-    codec: tuple[str, int | None] | None,
-    on_error: str,
+    codec: tuple[CodecName, int | None] | None,
+    on_error: OnError,
     topics: tuple[str, ...],
     numbers: list[int],
     jobs: int,

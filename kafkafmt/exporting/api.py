@@ -11,7 +11,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation
 from ..log import Damage, Discovery, PartitionDir, PartitionLog, discover
 from ..log.catalog import Sources, choose_partitions, resolve
 from ..log.groups import choose_from_group
@@ -46,10 +46,10 @@ def export(
     start_time: Time | None = None,
     end_time: Time | None = None,
     group: str | None = None,
-    isolation: str = "read_uncommitted",
+    isolation: Isolation = READ_UNCOMMITTED,
     below_log_start: bool = False,
     internal: bool = False,
-    on_error: str = "quarantine",
+    on_error: Literal["quarantine", "fail"] = "quarantine",
     compression: str = "zstd",
     compression_level: int = DEFAULT_ZSTD_LEVEL,
     columns: Iterable[str] | None = None,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, NO_END
@@ -19,41 +18,22 @@ from ..messages.as_json import uuid_text
 from ..support import arguments
 from ..support.notebook import html_table
 from ..support.text import offset_range
+from .commands import write_commands
+from .diff import MetadataDiff, compare
 from .image import ZK_MIGRATION_STATES, Image
 from .models import (
+    VIEWS,
     ClusterInfo,
-    MetadataAcl,
-    MetadataBroker,
-    MetadataConfig,
-    MetadataController,
     MetadataFeature,
-    MetadataPartition,
     MetadataQuota,
-    MetadataScram,
-    MetadataToken,
+    MetadataTables,
     MetadataTopic,
     MetadataVoter,
     ReplayProblem,
-    Row,
+    acl_order,
 )
 from .replay import QUORUM_FILE, Replay, UnusableSnapshotError, header_of, static_voters
 from .source import MetadataSource, SnapshotFile, find_source
-
-VIEWS = (
-    "topics",
-    "partitions",
-    "configs",
-    "acls",
-    "brokers",
-    "quotas",
-    "scram",
-    "features",
-    "voters",
-    "controllers",
-    "delegation_tokens",
-    "cluster",
-)
-"""Names of the tables of a cluster's metadata."""
 
 
 class MetadataRangeError(ValueError):
@@ -61,7 +41,7 @@ class MetadataRangeError(ValueError):
 
 
 @dataclass(frozen=True)
-class ClusterMetadata:
+class ClusterMetadata(MetadataTables):
     """The state of a KRaft cluster, rebuilt from its metadata log by `kafkafmt.metadata`.
 
     No attribute contains a secret: sensitive configs have no value, and SCRAM credentials have
@@ -100,31 +80,9 @@ class ClusterMetadata:
         Warnings and notes, for example about damage or uncommitted records.
     """
 
-    path: str
-    topics: tuple[MetadataTopic, ...]
-    configs: tuple[MetadataConfig, ...]
-    acls: tuple[MetadataAcl, ...]
-    brokers: tuple[MetadataBroker, ...]
-    quotas: tuple[MetadataQuota, ...]
-    scram: tuple[MetadataScram, ...]
-    features: tuple[MetadataFeature, ...]
-    voters: tuple[MetadataVoter, ...]
-    controllers: tuple[MetadataController, ...]
-    delegation_tokens: tuple[MetadataToken, ...]
-    cluster: tuple[ClusterInfo, ...]
     damaged: tuple[Damage, ...] = ()
     problems: tuple[ReplayProblem, ...] = ()
     messages: tuple[str, ...] = field(default=(), compare=False)
-
-    @cached_property
-    def partitions(self) -> tuple[MetadataPartition, ...]:
-        """All partitions, ordered by topic and number."""
-        return tuple(p for topic in self.topics for p in topic.partitions)
-
-    @property
-    def info(self) -> ClusterInfo:
-        """Facts about the cluster and the metadata log."""
-        return self.cluster[0]
 
     @property
     def exit_code(self) -> int:
@@ -133,23 +91,6 @@ class ClusterMetadata:
         Otherwise, it is 0.
         """
         return 1 if self.damaged or self.problems else 0
-
-    def view(self, name: str) -> tuple[Row, ...]:
-        """Return the rows of a table.
-
-        Parameters
-        ----------
-        name : str
-            Name of the table: topics, partitions, configs, acls, brokers, quotas, scram, features,
-            voters, controllers, delegation_tokens or cluster.
-
-        Raises
-        ------
-        ValueError
-            No table has this name.
-        """
-        rows: tuple[Row, ...] = getattr(self, arguments.one_of("name", name, VIEWS))
-        return rows
 
     def to_dict(self, view: str | None = None) -> dict[str, Any]:
         """Return the dict that ``kafkafmt metadata --format json`` prints.
@@ -161,6 +102,53 @@ class ClusterMetadata:
         """
         names = VIEWS if view is None else (view,)
         return {name: [row.to_dict() for row in self.view(name)] for name in names}
+
+    def diff(self, other: ClusterMetadata, *, views: str | Iterable[str] | None = None) -> MetadataDiff:
+        """Compare with the metadata of another cluster, or of this cluster at a later time.
+
+        Parameters
+        ----------
+        other : ClusterMetadata
+            State that `kafkafmt.metadata` returned. It is the later state.
+        views : str or iterable of str, optional
+            Names of the tables to compare: topics, partitions, configs, acls, brokers, quotas,
+            scram, features, voters, controllers or delegation_tokens. By default, all these tables.
+
+        Returns
+        -------
+        MetadataDiff
+            The rows that were added, removed or changed in `other`.
+
+        Raises
+        ------
+        ValueError
+            A table does not exist.
+
+        Notes
+        -----
+        If the cluster ids differ or are unknown, the ids of topics and directories and the epochs
+        of partitions are not compared. The ids of ACLs are never compared. SCRAM credentials and
+        sensitive configs are compared, but their values are not shown.
+        """
+        return compare(self, other, views)
+
+    def commands(self) -> str:
+        """Return a shell script that recreates topics, configs, quotas and ACLs on another cluster.
+
+        Returns
+        -------
+        str
+            The script. It takes the options ``--bootstrap-server`` and ``--command-config`` of
+            Kafka's tools. Comments list what the script cannot recreate: sensitive configs, SCRAM
+            users, delegation tokens, and names that Kafka's tools cannot represent.
+
+        Notes
+        -----
+        The new topics have the same numbers of partitions and replicas. The other cluster assigns
+        the replicas to brokers. Topics that brokers create by themselves, such as
+        ``__consumer_offsets``, are omitted.
+        """
+        return write_commands(self)
 
     def _repr_html_(self) -> str:
         rows = [(name, len(self.view(name))) for name in VIEWS[:-1]]
@@ -357,11 +345,6 @@ def _topics(image: Image) -> tuple[MetadataTopic, ...]:
         MetadataTopic(topic.name, uuid_text(number), tuple(topic.partitions[n] for n in sorted(topic.partitions)))
         for number, topic in found
     )
-
-
-def acl_order(acl: MetadataAcl) -> tuple[str, ...]:
-    """Return a sort key for an access control entry. Entries are sorted by resource, principal and operation."""
-    return (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission, acl.id)  # fmt: skip
 
 
 def _quotas(image: Image) -> list[MetadataQuota]:

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from ..support.text import plain, shown
-from .cluster_metadata import ClusterMetadata, acl_order
-from .models import MetadataAcl, MetadataConfig, MetadataQuota, MetadataTopic
+from ..support.text import plain
+from .models import MetadataAcl, MetadataConfig, MetadataQuota, MetadataTables, MetadataTopic, acl_order
 
 OWN_TOPICS = frozenset(
     {
@@ -48,34 +47,7 @@ suffix=; if command -v kafka-topics.sh >/dev/null 2>&1; then suffix=.sh; fi
 """
 
 
-def metadata_commands(state: ClusterMetadata) -> str:
-    """Return a shell script that recreates topics, configs, quotas and ACLs on another cluster.
-
-    Parameters
-    ----------
-    state : ClusterMetadata
-        The state to recreate.
-
-    Returns
-    -------
-    str
-        The script. It takes the options ``--bootstrap-server`` and ``--command-config`` of Kafka's
-        tools. Comments list what the script cannot recreate: sensitive configs, SCRAM users,
-        delegation tokens, and names that Kafka's tools cannot represent.
-
-    Raises
-    ------
-    TypeError
-        `state` is not a ClusterMetadata, for example because it is the path of a log directory.
-
-    Notes
-    -----
-    The new topics have the same numbers of partitions and replicas. The other cluster assigns the
-    replicas to brokers. Topics that brokers create by themselves, such as ``__consumer_offsets``,
-    are omitted.
-    """
-    if not isinstance(state, ClusterMetadata):
-        raise TypeError(f"state must be a ClusterMetadata, as kafkafmt.metadata() returns it, not {shown(state)}")
+def write_commands(state: MetadataTables) -> str:
     origin = f"cluster {state.info.cluster_id or 'of unknown id'} at offset {state.info.end_offset}"
     lines = [HEAD.format(origin=plain(origin))]
     for title, made in (
@@ -119,7 +91,7 @@ def _config_text(name: str, value: str) -> str | None:
     return f"{name}=[{value}]" if "," in value or "=" in value else f"{name}={value}"
 
 
-def _topics(state: ClusterMetadata) -> Iterator[str]:
+def _topics(state: MetadataTables) -> Iterator[str]:
     configs: dict[str, list[MetadataConfig]] = {}
     for config in state.configs:
         if config.resource_type == "topic":
@@ -153,7 +125,7 @@ def _topic(topic: MetadataTopic, configs: list[MetadataConfig]) -> Iterator[str]
         yield _config(config, "topics")
 
 
-def _configs(state: ClusterMetadata) -> Iterator[str]:
+def _configs(state: MetadataTables) -> Iterator[str]:
     """Yield a command for each config of a broker, a group or client metrics."""
     for config in state.configs:
         if config.resource_type in ENTITIES:
@@ -172,7 +144,7 @@ def _config(config: MetadataConfig, entity: str) -> str:
     return _call("configs", "--alter", f"--entity-type={entity}", whom, _option("--add-config", added))
 
 
-def _quotas(state: ClusterMetadata) -> Iterator[str]:
+def _quotas(state: MetadataTables) -> Iterator[str]:
     for quota in state.quotas:
         parts = (("users", quota.user), ("clients", quota.client_id), ("ips", quota.ip))
         if not _exact(*(name for _, name in parts if name)):
@@ -195,7 +167,7 @@ def number(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
-def _acls(state: ClusterMetadata) -> Iterator[str]:
+def _acls(state: MetadataTables) -> Iterator[str]:
     """Yield the commands that add ACLs. ACLs that differ only in the operation are added by one command."""
     groups: dict[tuple[str, ...], list[MetadataAcl]] = {}
     for acl in sorted(state.acls, key=acl_order):
@@ -230,7 +202,7 @@ def operation_name(operation: str) -> str:
     return "".join(part.capitalize() for part in operation.split("_"))
 
 
-def _not_included(state: ClusterMetadata) -> Iterator[str]:
+def _not_included(state: MetadataTables) -> Iterator[str]:
     own = [t.name for t in state.topics if t.name in OWN_TOPICS]
     if own:
         yield _note(f"topics that brokers create: {', '.join(own)}")

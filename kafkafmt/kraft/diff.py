@@ -8,8 +8,7 @@ from typing import Any
 
 from ..support import arguments
 from ..support.notebook import html_table
-from .cluster_metadata import ClusterMetadata
-from .models import MetadataTopic, Row
+from .models import MetadataTables, MetadataTopic, Row
 
 KEYS: dict[str, tuple[str, ...]] = {
     "topics": ("name",),
@@ -64,7 +63,7 @@ class MetadataDifference:
 
 @dataclass(frozen=True)
 class MetadataDiff:
-    """Differences between two states of a cluster's metadata, as returned by `kafkafmt.metadata_diff`.
+    """Differences between two states of a cluster's metadata, as returned by `ClusterMetadata.diff`.
 
     Attributes
     ----------
@@ -97,35 +96,8 @@ class MetadataDiff:
         return html_table(f"{len(rows)} differences", ("change", "table", "row", "fields"), rows)
 
 
-def metadata_diff(
-    first: ClusterMetadata, second: ClusterMetadata, *, views: str | Iterable[str] | None = None
-) -> MetadataDiff:
-    """Compare the metadata of two clusters, or of one cluster at two points in time.
-
-    Parameters
-    ----------
-    first, second : ClusterMetadata
-        States that `kafkafmt.metadata` returned.
-    views : str or iterable of str, optional
-        Names of the tables to compare: topics, partitions, configs, acls, brokers, quotas, scram,
-        features, voters, controllers or delegation_tokens. By default, all these tables.
-
-    Returns
-    -------
-    MetadataDiff
-        The rows that were added, removed or changed.
-
-    Raises
-    ------
-    ValueError
-        A table does not exist.
-
-    Notes
-    -----
-    If the cluster ids differ or are unknown, the ids of topics and directories and the epochs of
-    partitions are not compared. The ids of ACLs are never compared. SCRAM credentials and sensitive
-    configs are compared, but their values are not shown.
-    """
+def compare(first: MetadataTables, second: MetadataTables, views: str | Iterable[str] | None = None) -> MetadataDiff:
+    """Return the differences between two states. `ClusterMetadata.diff` describes the arguments."""
     given = DIFF_VIEWS if views is None else [views] if isinstance(views, str) else list(views)
     chosen = {arguments.one_of("views", name, DIFF_VIEWS) for name in given}
     same = first.info.cluster_id is not None and first.info.cluster_id == second.info.cluster_id

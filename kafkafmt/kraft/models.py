@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from ..support import arguments
 
 
 class Row:
@@ -395,3 +398,70 @@ class ReplayProblem:
 
     offset: int
     message: str
+
+
+VIEWS = (
+    "topics",
+    "partitions",
+    "configs",
+    "acls",
+    "brokers",
+    "quotas",
+    "scram",
+    "features",
+    "voters",
+    "controllers",
+    "delegation_tokens",
+    "cluster",
+)
+"""Names of the tables of a cluster's metadata."""
+
+
+@dataclass(frozen=True)
+class MetadataTables:
+    """The tables of a cluster's metadata. `ClusterMetadata` describes them."""
+
+    path: str
+    topics: tuple[MetadataTopic, ...]
+    configs: tuple[MetadataConfig, ...]
+    acls: tuple[MetadataAcl, ...]
+    brokers: tuple[MetadataBroker, ...]
+    quotas: tuple[MetadataQuota, ...]
+    scram: tuple[MetadataScram, ...]
+    features: tuple[MetadataFeature, ...]
+    voters: tuple[MetadataVoter, ...]
+    controllers: tuple[MetadataController, ...]
+    delegation_tokens: tuple[MetadataToken, ...]
+    cluster: tuple[ClusterInfo, ...]
+
+    @cached_property
+    def partitions(self) -> tuple[MetadataPartition, ...]:
+        """All partitions, ordered by topic and number."""
+        return tuple(p for topic in self.topics for p in topic.partitions)
+
+    @property
+    def info(self) -> ClusterInfo:
+        """Facts about the cluster and the metadata log."""
+        return self.cluster[0]
+
+    def view(self, name: str) -> tuple[Row, ...]:
+        """Return the rows of a table.
+
+        Parameters
+        ----------
+        name : str
+            Name of the table: topics, partitions, configs, acls, brokers, quotas, scram, features,
+            voters, controllers, delegation_tokens or cluster.
+
+        Raises
+        ------
+        ValueError
+            No table has this name.
+        """
+        rows: tuple[Row, ...] = getattr(self, arguments.one_of("name", name, VIEWS))
+        return rows
+
+
+def acl_order(acl: MetadataAcl) -> tuple[str, ...]:
+    """Return a sort key for an access control entry. Entries are sorted by resource, principal and operation."""
+    return (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission, acl.id)  # fmt: skip

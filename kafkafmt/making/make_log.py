@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..constants import Codec
 from ..log import LogDirectory, StrayPartitionWarning
 from ..log.formats import MAX_PARTITION, is_topic_name
 from ..log.repairing import Output, OutputPlaceError
@@ -100,7 +101,7 @@ def make(
     topic: str | None = None,
     partitions: int = 1,
     input_format: str | None = None,
-    codec: str | int = "none",
+    codec: Codec | int = "none",
     level: int | None = None,
     timestamp_type: str = "CreateTime",
     encoding: str | None = None,

@@ -10,7 +10,7 @@ import base64
 import dataclasses
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal
 
 from .. import messages
 from ..errors import UnsupportedError
@@ -122,7 +122,7 @@ def message_class(key: int | str, kind: Kind) -> type[Message]:
     ValueError
         No API has the name `key`, or `kind` is invalid.
     """
-    return class_of_key(apis.key_of(key), cast(Kind, one_of("kind", kind, (REQUEST, RESPONSE))))
+    return class_of_key(apis.key_of(key), one_of("kind", kind, (REQUEST, RESPONSE)))
 
 
 @cache

@@ -126,7 +126,7 @@ def assign_offsets(
     Examples
     --------
     >>> data = bytearray(kafkafmt.build_batch([(b"k", b"v"), (b"k", b"w")]))
-    >>> kafkafmt.assign_offsets(data, 1000)
+    >>> kafkafmt.records.assign_offsets(data, 1000)
     1002
     >>> [record.offset for record in kafkafmt.read_records(data)]
     [1000, 1001]

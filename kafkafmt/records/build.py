@@ -154,8 +154,8 @@ def build_columns(
 
     Examples
     --------
-    >>> columns = kafkafmt.columns_of(key=[b"a", None], value=[b"1", b"2"])
-    >>> data = b"".join(kafkafmt.build_columns(columns, codec="lz4"))
+    >>> columns = kafkafmt.records.columns_of(key=[b"a", None], value=[b"1", b"2"])
+    >>> data = b"".join(kafkafmt.records.build_columns(columns, codec="lz4"))
     >>> [record.key for record in kafkafmt.read_records(data)]
     [b'a', None]
     """

@@ -27,6 +27,7 @@ from ..constants import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
+    Codec,
 )
 from ..errors import InvalidError
 from ..support.arguments import fitting, integer
@@ -42,7 +43,7 @@ _CHUNK_ROWS = 1024
 """Number of records that are passed to `RecordBuffer` in one call."""
 
 
-def codec_id(codec: str | int) -> int:
+def codec_id(codec: Codec | int) -> int:
     """Return the id of a codec that is given by name (as in ``compression.type``) or by id."""
     names: dict[Any, int] = {name: i for i, name in enumerate(CODEC_NAMES)} | {i: i for i in range(len(CODEC_NAMES))}
     if isinstance(codec, bool) or codec not in names:
@@ -139,7 +140,7 @@ class BatchBuilder:
 
     Examples
     --------
-    >>> builder = kafkafmt.BatchBuilder(codec="gzip", max_bytes=16384, base_offset=100)
+    >>> builder = kafkafmt.records.BatchBuilder(codec="gzip", max_bytes=16384, base_offset=100)
     >>> builder.append(b"key", b"value", 1_700_000_000_000)
     True
     >>> batch = builder.finish()
@@ -157,7 +158,7 @@ class BatchBuilder:
         self,
         *,
         magic: int = MAGIC_V2,
-        codec: str | int = CODEC_NONE,
+        codec: Codec | int = CODEC_NONE,
         level: int | None = None,
         max_bytes: int | None = None,
         base_offset: int | None = None,
@@ -222,7 +223,7 @@ class BatchBuilder:
         return self
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {quantity(self.count, 'record')}, {self.size} bytes>"
+        return f"<kafkafmt.records.BatchBuilder: format {self.magic}, {self.codec}, {quantity(self.count, 'record')}, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
         """Return the largest uncompressed size of a batch that has at most `max_bytes` after compression."""

@@ -95,7 +95,7 @@ def columns_of(
 
     Examples
     --------
-    >>> kafkafmt.columns_of(key=[b"a", None], value=[b"1", b"2"], timestamp=1_700_000_000_000)
+    >>> kafkafmt.records.columns_of(key=[b"a", None], value=[b"1", b"2"], timestamp=1_700_000_000_000)
     <kafkafmt columns of 2 records: keys, values, timestamps>
     """
     given = {

@@ -113,9 +113,9 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
 
     Examples
     --------
-    >>> marker = kafkafmt.build_marker(5, 0, commit=True)
+    >>> marker = kafkafmt.records.build_marker(5, 0, commit=True)
     >>> (record,) = kafkafmt.read_records(marker, control=True)
-    >>> kafkafmt.decode_control_record(record.key, record.value).name
+    >>> kafkafmt.records.decode_control_record(record.key, record.value).name
     'COMMIT'
     """
     version, type_ = _version_and_type(key)

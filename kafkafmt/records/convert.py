@@ -41,6 +41,7 @@ from ..constants import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
+    Codec,
 )
 from ..errors import InvalidError, KafkaFormatError, TooLargeError, UnsupportedError
 from ..support.arguments import integer
@@ -94,7 +95,7 @@ def convert(
     *,
     down: bool = True,
     up: bool = True,
-    codec: str | int | None = None,
+    codec: Codec | int | None = None,
     start: int | None = None,
     max_bytes: int = DEFAULT_BATCH_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
@@ -147,7 +148,7 @@ def convert(
     Examples
     --------
     >>> batch = kafkafmt.build_batch([(b"key", b"value", 1_700_000_000_000, {"trace": b"1"})])
-    >>> kafkafmt.convert(batch, 1).lost
+    >>> kafkafmt.records.convert(batch, 1).lost
     {'headers': 1}
     """
     magic = format_number(magic)
@@ -271,7 +272,7 @@ class Recompressed(RecordBytes, _RecompressedFields):
 
 
 def recompress(
-    buffer: Buffer, codec: str | int, level: int | None = None, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    buffer: Buffer, codec: Codec | int, level: int | None = None, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> Recompressed:
     """Compress batches with another codec or level.
 
@@ -312,7 +313,7 @@ def recompress(
     Examples
     --------
     >>> batch = kafkafmt.build_batch([(b"key", b"value" * 1000)])
-    >>> result = kafkafmt.recompress(batch, "zstd", level=3)
+    >>> result = kafkafmt.records.recompress(batch, "zstd", level=3)
     >>> result.before, result.after < 200
     (5073, True)
     """

@@ -48,7 +48,7 @@ class Partitioner:
 
     Examples
     --------
-    >>> partitioner = kafkafmt.Partitioner(12)
+    >>> partitioner = kafkafmt.records.Partitioner(12)
     >>> partitioner.partition(b"key")
     1
     >>> partitioner.column([b"key", None, None]).tolist()
@@ -62,7 +62,7 @@ class Partitioner:
         self._next = integer("first", first) % self.partitions
 
     def __repr__(self) -> str:
-        return f"kafkafmt.Partitioner({self.partitions}, first={self._next})"
+        return f"kafkafmt.records.Partitioner({self.partitions}, first={self._next})"
 
     def partition(self, key: Buffer | None) -> int:
         """Return the partition of one key.

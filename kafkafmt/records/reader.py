@@ -114,6 +114,7 @@ class RecordReader:
 
     @property
     def decompressed_bytes(self) -> int:
+        """Size of all payloads that were decompressed so far."""
         return self._payloads.decompressed_bytes
 
     def take_odd_ends(self) -> list[OddEnd]:
@@ -123,6 +124,7 @@ class RecordReader:
 
     @property
     def decompress_seconds(self) -> float:
+        """Time that decompression took so far, in seconds."""
         return self._payloads.seconds
 
     def read(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None = None) -> Iterator[Chunk]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TypeAlias, TypedDict, Union
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Union
 
 from .._backend import core
+from ..constants import Codec
 from ..types import Buffer
 
 Headers: TypeAlias = Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None
@@ -24,7 +25,7 @@ class BatchOptions(TypedDict, total=False):
     """Keyword arguments of `BatchBuilder`, except `max_bytes`."""
 
     magic: int
-    codec: str | int
+    codec: Codec | int
     level: int | None
     base_offset: int | None
     producer_id: int
@@ -46,7 +47,7 @@ class BuilderOptions(BatchOptions, total=False):
 class ValidatorOptions(TypedDict, total=False):
     """Keyword arguments of `LogValidator`."""
 
-    codec: str | int
+    codec: Codec | Literal["producer"] | int
     level: int | None
     magic: int
     timestamp_type: str

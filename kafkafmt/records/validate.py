@@ -16,7 +16,7 @@ validates all other data, and reports errors precisely.
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from ..constants import (
     MAGIC_V2,
     MAX_OFFSET,
     NO_TIMESTAMP,
+    Codec,
 )
 from ..errors import KafkaFormatError
 from ..support.arguments import fitting, integer, one_of
@@ -116,7 +117,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
     Examples
     --------
     >>> batch = kafkafmt.build_batch([(b"key", b"value", 1_700_000_000_000)])
-    >>> result = kafkafmt.validate_and_assign_offsets(batch, 1000, leader_epoch=3)
+    >>> result = kafkafmt.records.validate_and_assign_offsets(batch, 1000, leader_epoch=3)
     >>> result.first_offset, result.next_offset, result.rebuilt
     (1000, 1001, None)
     """
@@ -178,7 +179,7 @@ class LogValidator:
     def __init__(
         self,
         *,
-        codec: str | int = "producer",
+        codec: Codec | Literal["producer"] | int = "producer",
         level: int | None = None,
         magic: int = MAGIC_V2,
         timestamp_type: str = "CreateTime",
@@ -227,7 +228,7 @@ class LogValidator:
         self._spare: list[_RecordChecker] = []
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.LogValidator: {self._shown}>"
+        return f"<kafkafmt.records.LogValidator: {self._shown}>"
 
     def validate(self, buffer: Buffer, next_offset: int) -> Validated:
         """Validate record data, and assign offsets beginning with `next_offset`.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
+from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED, Isolation, OnError
 from ..log.catalog import Sources, resolve
 from ..log.reading import Time, offset_bound
 from ..support import arguments
@@ -26,10 +26,10 @@ def serve(
     partitions: int | Iterable[int] | None = None,
     internal: bool = False,
     replicas: str | None = None,
-    isolation: str = READ_UNCOMMITTED,
+    isolation: Isolation = READ_UNCOMMITTED,
     at: int | None = None,
     at_time: Time | None = None,
-    on_error: str = "skip",
+    on_error: OnError = "skip",
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     advertise: tuple[str, int] | None = None,
     tls_cert: str | os.PathLike[str] | None = None,

@@ -225,7 +225,7 @@ class Server:
         self._thread.join()
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.Server: {counted(self.partition_count, 'partition')} of {counted(len(self.topics), 'topic')} on {self.address}>"
+        return f"<kafkafmt.server.Server: {counted(self.partition_count, 'partition')} of {counted(len(self.topics), 'topic')} on {self.address}>"
 
     def _run_thread(self) -> None:
         async def serve() -> None:

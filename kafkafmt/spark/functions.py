@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from .._backend import core
 from ..arrow.builder import ArrowBuilder, schema_of
-from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..constants import DEFAULT_MAX_BATCH_BYTES, OnError
 from ..records import Chunk
 from ..support.arguments import one_of
 from ..support.text import shown
@@ -49,7 +49,7 @@ def decode_batches(
     *,
     keep: Mapping[str, str] | None = None,
     columns: Sequence[str] = BLOB_COLUMNS,
-    on_error: str = "fail",
+    on_error: OnError | Literal["column"] = "fail",
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     incomplete: str = "error",
@@ -112,7 +112,7 @@ def read_paths(
     *,
     keep: Mapping[str, str] | None = None,
     columns: Sequence[str] = WITH_HEADERS,
-    on_error: str = "fail",
+    on_error: OnError | Literal["column"] = "fail",
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> ArrowFunction:
@@ -312,7 +312,7 @@ def decode_partition(
     column: str | int | None = None,
     *,
     tuples: bool = False,
-    on_error: str = "fail",
+    on_error: OnError = "fail",
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     incomplete: str = "error",

@@ -10,10 +10,12 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..support.paths import UrlPath, input_path, is_url, local_path, without_secrets
 from ..support.text import shown
+
+Word = TypeVar("Word", bound=str)
 
 NO_BROKER = "because no broker is contacted"
 """Part of a log message: the reason why an option for the connection to a broker is ignored."""
@@ -117,7 +119,7 @@ def flag_of(options: Mapping[str, str], name: str) -> bool:
     return word_of(options, name, ("false", "true")) == "true"
 
 
-def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
+def word_of(options: Mapping[str, str], name: str, words: Sequence[Word]) -> Word:
     """Return the value of an option, which must be one of `words`, in any case. The first one is the default."""
     given = options.get(name, words[0])
     for allowed in words:

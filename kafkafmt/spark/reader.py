@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ..constants import ISOLATION_LEVELS, READ_UNCOMMITTED
+from ..constants import ISOLATION_LEVELS, READ_UNCOMMITTED, Isolation
 from ..log.catalog import Sources, resolve
 from ..support.arguments import millis, one_of, optional_integer
 from .option_text import check_names
@@ -32,7 +32,7 @@ def read(
     start_time: Time | None = None,
     end_time: Time | None = None,
     where: Iterable[Any] | None = None,
-    isolation: str = READ_UNCOMMITTED,
+    isolation: Isolation = READ_UNCOMMITTED,
     mode: str = MODES[0],
     min_partitions: int | None = None,
     options: dict[str, str] | None = None,

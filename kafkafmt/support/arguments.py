@@ -8,10 +8,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .text import shown
 from .times import parse_time, to_millis
+
+Word = TypeVar("Word", bound=str)
 
 
 def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int:
@@ -39,12 +41,12 @@ def fitting(name: str, value: Any, bits: int) -> int:
     return number
 
 
-def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
+def one_of(name: str, value: Any, allowed: Collection[Word]) -> Word:
     """Return `value`, or raise ValueError if it is not one of the two or more strings in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         *others, last = map(repr, allowed)
         raise ValueError(f"{name} is {shown(value)}; it must be {', '.join(others)} or {last}")
-    return value
+    return cast("Word", value)
 
 
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:

@@ -78,19 +78,9 @@ class Finding:
             their number is added to `Log.messages` at the end of the search.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
-        start, end : int, optional
-            Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
-            default, the whole partition is read.
-        start_time, end_time : int or timezone-aware datetime, optional
-            Replace `start` or `end` with the first offset whose record has this timestamp or a
-            later one. An int is a number of milliseconds since 1970-01-01 UTC.
-        on_error : {"fail", "skip"}, default "fail"
-            If data is damaged, "fail" returns the records before the damage, and then raises an
-            error. "skip" omits damaged ranges of bytes and lists them in the attribute `damaged`.
-        control, below_log_start : bool, default False
-            Include control records (transaction markers), or records below the log start offset.
-        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
-            "read_committed" omits aborted records and ends at the last stable offset.
+        **selection
+            Keyword arguments that select records: start, end, start_time, end_time, on_error,
+            control, below_log_start, isolation and partial. `Partition.records` describes them.
 
         Returns
         -------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..constants import ON_ERROR, OnError
 from ..log import Damage, PartitionLog
 from ..log.groups import GROUPS_TOPIC, CommittedOffset, Group, read_group_state
 from ..log.inspecting import GroupReport, GroupTotal, report_groups
@@ -13,7 +14,6 @@ from ..log.verifying import OnMessage, Run, UnreadablePartition
 from ..support import arguments
 from ..support.notebook import html_table
 from ..support.text import counted
-from .selection_arguments import ON_ERROR
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ class Groups:
     def __init__(
         self,
         logs: Iterable[PartitionLog],
-        on_error: str = "fail",
+        on_error: OnError = "fail",
         at_time: Time | None = None,
         on_message: OnMessage | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class Groups:
         self.unreadable_partitions: list[UnreadablePartition] = list(report.unreadable)
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.Groups: {self._counts}>"
+        return f"<kafkafmt.reports.Groups: {self._counts}>"
 
     @property
     def _counts(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack, overload
 
 from .._backend import core
-from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation, OnError
 from ..log import Damage, NoLogError, PartitionDir, discover
 from ..log.catalog import AnyPath, Discovery, OpenedLog, choose_partitions, like, select_partitions
 from ..log.groups import GROUPS_TOPIC
@@ -86,7 +86,7 @@ class Log(OpenedLog):
         """Names of the topics in `partitions`, sorted."""
         return sorted({p.topic for p in self.partitions})
 
-    def groups(self, on_error: str = "fail", *, at_time: Time | None = None) -> Groups:
+    def groups(self, on_error: OnError = "fail", *, at_time: Time | None = None) -> Groups:
         """Read the consumer groups, their committed offsets and their lags.
 
         A broker's log directory contains only the groups whose partition of ``__consumer_offsets``
@@ -145,10 +145,10 @@ class Log(OpenedLog):
         *,
         start: int | None = None,
         start_time: Time | None = None,
-        on_error: str = "fail",
+        on_error: OnError = "fail",
         control: bool = False,
         below_log_start: bool = False,
-        isolation: str = "read_uncommitted",
+        isolation: Isolation = READ_UNCOMMITTED,
         poll: float = POLL,
         idle_timeout: float | None = None,
     ) -> Iterator[tuple[Partition, core.Record]]:
@@ -161,23 +161,9 @@ class Log(OpenedLog):
         topics : str or iterable of str, optional
             Glob patterns for topic names. By default, all topics except Kafka's internal topics
             (``__…``) are followed.
-        start : int, optional
-            Offset at which reading starts. A negative value counts back from the end of the log. By
-            default, reading starts at the log start offset. Partitions that are created later are
-            read from their start.
-        start_time : int, timezone-aware datetime or str, optional
-            Timestamp to use instead of `start`. Reading starts at the first record with this
-            timestamp or a later one. An int is a number of milliseconds since 1970-01-01 UTC. A str
-            is an ISO time, or a time before now, such as "-7d" for 7 days ago.
-        on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
-            lists them in `Partition.damaged`.
-        control : bool, default False
-            Include control records (transaction markers).
-        below_log_start : bool, default False
-            Include records below the log start offset.
-        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
-            "read_committed" omits aborted records.
+        start, start_time, on_error, control, below_log_start, isolation : optional
+            Records to yield from each partition. `Partition.records` describes these arguments.
+            Partitions that are created later are read from their start.
         poll : float, default 0.2
             Time between two checks of the files, in seconds. New partitions are found within about
             3 seconds.
@@ -241,66 +227,13 @@ class Log(OpenedLog):
         records = followers.records(on_damage, poll, idle_timeout)
         return ((known[follower.log.directory.key], record) for follower, record in records)
 
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        threads: int | None = None,
-        ordered: bool = True,
-        **selection: Unpack[SelectionArguments],
-    ) -> Iterator[pa.RecordBatch]:
-        """Read all `partitions` in parallel, and return an iterator of Arrow record batches.
-
-        Each partition is read by one thread. Several threads may share the iterator.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Names of the columns, in the order of the result. By default, all columns that
-            `Partition.to_arrow` lists except `timestampMillis`.
-        threads : int, optional
-            Largest number of partitions that are read at the same time, 1 or higher. By default,
-            the number of CPUs.
-        ordered : bool, default True
-            Return the Arrow record batches of one partition after another. If False, return each of
-            them as soon as it is read. In both cases, those of one partition are in offset order.
-        **selection
-            Keyword arguments that select records in each partition: start, end, start_time,
-            end_time, on_error, control, below_log_start, isolation and partial. `Partition.records`
-            describes them.
-
-        Returns
-        -------
-        iterator of pyarrow.RecordBatch
-            Arrow record batches of about 8 MB. None of them is empty, and each contains records of
-            only one partition. If the iterator is closed, each thread ends at its next Arrow record
-            batch, and `close` waits until all threads have ended.
-
-        Raises
-        ------
-        DamagedLogError
-            A partition contains damage, and `on_error` is "fail". Before the error is raised, the
-            iterator returns the records of this partition before the damage. If `ordered` is True,
-            it also returns all records of the previous partitions first.
-        TypeError, ValueError
-            An argument or column is unknown or wrong, a datetime has no time zone, or both a time
-            and an offset are given for the start or for the end.
-
-        Notes
-        -----
-        At most about four Arrow record batches per thread are in memory. Two of them wait to be
-        returned, one was just read, and one is incomplete. With ``on_error="skip"``,
-        `Partition.damaged` lists the damaged ranges of bytes in each partition. Internal topics,
-        such as ``__consumer_offsets``, are also read.
-        """
-        return SharedIterator(read_batches(self.partitions, columns, threads, ordered, None, selection))
-
     def to_reader(
         self,
         columns: Sequence[str] | None = None,
         *,
         topics: str | Iterable[str] | None = None,
         threads: int | None = None,
+        ordered: bool = True,
         limit: int | None = None,
         **selection: Unpack[SelectionArguments],
     ) -> pa.RecordBatchReader:
@@ -317,6 +250,10 @@ class Log(OpenedLog):
         threads : int, optional
             Largest number of partitions that are read at the same time, 1 or higher. By default,
             the number of CPUs. If `limit` is given, one partition is read at a time.
+        ordered : bool, default True
+            Read the partitions in the order of topic and number. If False, the reader returns each
+            Arrow record batch as soon as it is complete. In both cases, those of one partition are
+            in offset order.
         limit : int, optional
             Largest number of records, from all partitions together. By default, there is no limit.
         **selection
@@ -327,8 +264,8 @@ class Log(OpenedLog):
         Returns
         -------
         pyarrow.RecordBatchReader
-            A reader of Arrow record batches of about 8 MB, ordered by topic, partition and offset.
-            At most about four of them per thread are in memory at the same time.
+            A reader of Arrow record batches of about 8 MB. Each contains records of only one
+            partition. At most about four of them per thread are in memory at the same time.
 
         Raises
         ------
@@ -348,7 +285,7 @@ class Log(OpenedLog):
         found = choose_partitions(self.discovery, _patterns(topics), internal=False, on_message=self.messages.append)
         chosen = {directory.key for directory in found}
         partitions = [p for p in self.partitions if (p.topic, p.partition) in chosen]
-        batches = read_batches(partitions, schema.names, threads, True, limit, selection)
+        batches = read_batches(partitions, schema.names, threads, ordered, limit, selection)
         return reader(schema, SharedIterator(batches))
 
     def to_arrow(
@@ -358,14 +295,36 @@ class Log(OpenedLog):
         topics: str | Iterable[str] | None = None,
         threads: int | None = None,
         limit: int | None = None,
-        **selection: Unpack[SelectionArguments],
+        start: int | None = None,
+        end: int | None = None,
+        start_time: Time | None = None,
+        end_time: Time | None = None,
+        on_error: OnError = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: Isolation = READ_UNCOMMITTED,
+        partial: bool = False,
     ) -> pa.Table:
         """Read the records of several topics into a pyarrow Table.
 
         `to_reader` describes the parameters and the errors. `Partition.to_arrow` describes the
         columns. The rows are ordered by topic, partition and offset. The whole table is in memory.
         """
-        return self.to_reader(columns, topics=topics, threads=threads, limit=limit, **selection).read_all()
+        return self.to_reader(
+            columns,
+            topics=topics,
+            threads=threads,
+            limit=limit,
+            start=start,
+            end=end,
+            start_time=start_time,
+            end_time=end_time,
+            on_error=on_error,
+            control=control,
+            below_log_start=below_log_start,
+            isolation=isolation,
+            partial=partial,
+        ).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the records of all topics, except internal topics, as an Arrow C stream.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from .._backend import core
-from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation, OnError
 from ..log import Damage, PartitionDir, PartitionLog
 from ..log.catalog import OpenedLog
 from ..log.damage import ReadLimits
@@ -85,10 +85,10 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         *,
         start: int | None = None,
         start_time: Time | None = None,
-        on_error: str = "fail",
+        on_error: OnError = "fail",
         control: bool = False,
         below_log_start: bool = False,
-        isolation: str = "read_uncommitted",
+        isolation: Isolation = READ_UNCOMMITTED,
         poll: float = POLL,
         idle_timeout: float | None = None,
         on_message: Callable[[str], None] | None = None,
@@ -97,22 +97,8 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
 
         Parameters
         ----------
-        start : int, optional
-            Offset at which reading starts. A negative value counts back from the end of the log. By
-            default, reading starts at the log start offset.
-        start_time : int, timezone-aware datetime or str, optional
-            Timestamp to use instead of `start`. Reading starts at the first record with this
-            timestamp or a later one. An int is a number of milliseconds since 1970-01-01 UTC. A str
-            is an ISO time, or a time before now, such as "-7d" for 7 days ago.
-        on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
-            lists them in `damaged`.
-        control : bool, default False
-            Include control records (transaction markers).
-        below_log_start : bool, default False
-            Include records below the log start offset.
-        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
-            "read_committed" omits aborted records.
+        start, start_time, on_error, control, below_log_start, isolation : optional
+            Records to yield. `records` describes these arguments.
         poll : float, default 0.2
             Time between two checks of the files, in seconds.
         idle_timeout : float, optional
@@ -335,33 +321,8 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
     ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
-        The memory use does not depend on the size of the partition.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Names of the columns, in the order of the result. By default, all columns that
-            `to_arrow` lists except `timestampMillis`.
-        limit : int, optional
-            Largest number of records to return. By default, there is no limit.
-        **selection
-            Keyword arguments that select records: start, end, start_time, end_time, on_error,
-            control, below_log_start, isolation and partial. `records` describes them.
-
-        Returns
-        -------
-        pyarrow.RecordBatchReader
-            A reader of the Arrow record batches that `to_batches` returns. It has a schema even if
-            no record is selected.
-
-        Raises
-        ------
-        DamagedLogError
-            The selected range contains damage, and `on_error` is "fail". The reader raises this
-            error when it reaches the damage.
-        TypeError, ValueError
-            An argument or column is unknown or wrong, a datetime has no time zone, or both a time
-            and an offset are given for the start or for the end.
+        `to_batches` describes the parameters, the errors and the memory use. The reader raises an
+        error about damage when it reaches the damage. It has a schema even if no record is selected.
         """
         from ..arrow.builder import reader, schema_of
 
@@ -369,7 +330,19 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         return reader(schema, self.to_batches(schema.names, limit=limit, **selection))
 
     def to_arrow(
-        self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        start_time: Time | None = None,
+        end_time: Time | None = None,
+        on_error: OnError = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: Isolation = READ_UNCOMMITTED,
+        partial: bool = False,
     ) -> pa.Table:
         """Read the selected records into a pyarrow Table.
 
@@ -380,22 +353,8 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             except `timestampMillis`.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
-        start, end : int, optional
-            Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
-            default, the whole partition is read.
-        start_time, end_time : int, timezone-aware datetime or str, optional
-            Replace `start` or `end` with the first offset whose record has this timestamp or a
-            later one. An int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO
-            time, which is in UTC by default, or a time before now, such as "-7d" or "-36h". If
-            there is no such record, the end of the log is used.
-        on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
-            lists them in `Partition.damaged`.
-        control, below_log_start : bool, default False
-            Include control records (transaction markers), or records below the log start offset. A
-            broker does not return records below the log start offset.
-        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
-            "read_committed" omits aborted records and ends at the last stable offset.
+        start, end, start_time, end_time, on_error, control, below_log_start, isolation, partial : optional
+            Records to return. `records` describes these arguments.
 
         Returns
         -------
@@ -426,12 +385,20 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         -----
         The whole table is in memory. `to_batches` and `to_reader` stream Arrow record batches of
         about 8 MB instead.
-
-        "read_committed" omits the same records as Kafka's consumer (``CompletedFetch``). To find
-        the outcomes of transactions, the headers of the selected batches and of the following
-        batches are read first. If any of these batches is damaged, the whole log is read.
         """
-        return self.to_reader(columns, limit=limit, **selection).read_all()
+        return self.to_reader(
+            columns,
+            limit=limit,
+            start=start,
+            end=end,
+            start_time=start_time,
+            end_time=end_time,
+            on_error=on_error,
+            control=control,
+            below_log_start=below_log_start,
+            isolation=isolation,
+            partial=partial,
+        ).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all records as an Arrow C stream with the eight default columns of `to_arrow`.

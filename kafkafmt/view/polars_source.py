@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED
+from ..constants import DEFAULT_MAX_BATCH_BYTES, ON_ERROR, READ_UNCOMMITTED, Isolation, OnError
 from ..errors import KafkaFormatError
 from ..log import Damage
 from ..log.catalog import Sources, choose_partitions, resolve
@@ -28,7 +28,6 @@ from ..support.parallel import read_parallel
 from ..support.text import quantity
 from . import Partition
 from . import open as open_log
-from .selection_arguments import ON_ERROR
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,8 +51,8 @@ def scan_polars(
     columns: Sequence[str] | None = None,
     *,
     internal: bool = False,
-    on_error: str = "fail",
-    isolation: str = READ_UNCOMMITTED,
+    on_error: OnError = "fail",
+    isolation: Isolation = READ_UNCOMMITTED,
     below_log_start: bool = False,
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ..constants import READ_UNCOMMITTED
+from ..constants import ON_ERROR, READ_UNCOMMITTED, Isolation, OnError
 from ..log.reading import Selection, Time, offset_bound
 from ..support import arguments
 from ..support.text import shown
-
-ON_ERROR = ("fail", "skip")
 
 
 class SelectionArguments(TypedDict, total=False):
@@ -19,10 +17,10 @@ class SelectionArguments(TypedDict, total=False):
     end: int | None
     start_time: Time | None
     end_time: Time | None
-    on_error: str
+    on_error: OnError
     control: bool
     below_log_start: bool
-    isolation: str
+    isolation: Isolation
     partial: bool
 
 

@@ -7,8 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from .._backend import core
+from ..constants import READ_UNCOMMITTED, Isolation, OnError
 from ..log import Damage
 from ..log.catalog import OpenedLog, existing_partitions
+from ..log.reading import Time
 from ..support import arguments
 from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
@@ -237,14 +239,35 @@ class Topic(OpenedLog):
         *,
         threads: int | None = None,
         limit: int | None = None,
-        **selection: Unpack[SelectionArguments],
+        start: int | None = None,
+        end: int | None = None,
+        start_time: Time | None = None,
+        end_time: Time | None = None,
+        on_error: OnError = "fail",
+        control: bool = False,
+        below_log_start: bool = False,
+        isolation: Isolation = READ_UNCOMMITTED,
+        partial: bool = False,
     ) -> pa.Table:
         """Read the selected records into a pyarrow Table.
 
         `to_batches` describes the parameters and the errors. `Partition.to_arrow` describes the
         columns. The rows are ordered by partition and offset. The whole table is in memory.
         """
-        return self.to_reader(columns, threads=threads, limit=limit, **selection).read_all()
+        return self.to_reader(
+            columns,
+            threads=threads,
+            limit=limit,
+            start=start,
+            end=end,
+            start_time=start_time,
+            end_time=end_time,
+            on_error=on_error,
+            control=control,
+            below_log_start=below_log_start,
+            isolation=isolation,
+            partial=partial,
+        ).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all records as an Arrow C stream with the default columns of `Partition.to_arrow`."""

@@ -17,17 +17,18 @@ from decoding import fields
 from odd_batches import batches_that_java_refuses, batches_with_odd_ends
 
 import kafkafmt
-from kafkafmt import InvalidError, KafkaFormatError, Partitioner, build_batch, convert, iter_batches
-from kafkafmt.records import KAFKA_ERRORS, build_marker, iter_tables, validate_and_assign_offsets
+from kafkafmt import InvalidError, KafkaFormatError, build_batch, iter_batches
+from kafkafmt.records import KAFKA_ERRORS, Partitioner, build_marker, convert, iter_tables, validate_and_assign_offsets
 from kafkafmt.records.java_reads import refused_by_java
 from kafkafmt.records.signatures import BatchOptions, ValidatorOptions
+from kafkafmt.typing import Codec
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
 ]
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS: tuple[Codec, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in (CODECS if magic == 2 else CODECS[:4])]
 
 

@@ -42,7 +42,7 @@ class Described(NamedTuple):
     """What the broker said, and the state of its directory after it stopped."""
 
     said: dict[str, Any]
-    state: k.ClusterMetadata
+    state: k.reports.ClusterMetadata
     directory: Path
 
 
@@ -149,6 +149,6 @@ def test_script_recreates_topics_configs_quotas_and_acls(described: Described, t
         assert done.returncode == 0, done.stdout + done.stderr
     recreated = k.metadata(broker.log_dirs[0])
     assert len(recreated.topics) == 3
-    found = k.metadata_diff(described.state, recreated, views=["topics", "configs", "acls", "quotas"])
+    found = described.state.diff(recreated, views=["topics", "configs", "acls", "quotas"])
     assert [d.key["name"] for d in found.differences] == ["vendor.password"]  # its value is hidden
     assert "set vendor.password yourself" in script.stdout

@@ -13,14 +13,16 @@ import pytest
 from golden_cases import Rows, rows
 from kafka_broker import Broker
 
-from kafkafmt import BatchBuilder, build_columns, columns_of, read_records, validate_and_assign_offsets
+from kafkafmt import read_records
+from kafkafmt.records import BatchBuilder, build_columns, columns_of, validate_and_assign_offsets
+from kafkafmt.typing import Codec
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
 ]
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS: tuple[Codec, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
 NOW = int(time.time() * 1000)
 RECORDS = [
     (b"key", b"value", NOW, [("h", b"x"), ("h", None), ("ключ", b"")]),
@@ -54,7 +56,7 @@ def receive(connection: socket.socket) -> bytes:
         return stream.read(size)
 
 
-def sent(codec: str) -> Iterator[bytes]:
+def sent(codec: Codec) -> Iterator[bytes]:
     """Yield batches that were built in three ways: record by record, from many records, and from columns."""
     single_appends = BatchBuilder(codec=codec)
     for record in RECORDS:
@@ -94,7 +96,7 @@ def kept() -> dict[str, Rows]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_consumer_reads_the_built_batches(kept: dict[str, Rows], codec: str) -> None:
+def test_consumer_reads_the_built_batches(kept: dict[str, Rows], codec: Codec) -> None:
     expected, read = ({at: row for at, row in kept[which].items() if at[0] == codec} for which in ("expected", "read"))
     assert len(expected) == len(RECORDS) * 2 + 100
     assert read == expected

@@ -15,7 +15,7 @@ from building import batch, record
 from command import inside
 
 import kafkafmt
-from kafkafmt import Partitioner
+from kafkafmt.records import Partitioner
 
 RECORDS: list[tuple[bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]] = [
     (b"order-1", b'{"customer": {"country": "DE"}, "amount": 5}', [(b"source", b"shop")]),

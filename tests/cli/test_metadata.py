@@ -13,7 +13,7 @@ from golden_cases import GOLDEN
 from metadata_logs import START, MetadataLog, leader_change, record, uuid
 
 import kafkafmt as k
-from kafkafmt.kraft.cluster_metadata import VIEWS
+from kafkafmt.kraft.models import VIEWS
 
 GOLDEN_LOG = GOLDEN / "kafka-4.3.1" / "internal" / "log"
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2066\u200e\u2028\ufeff]")
@@ -167,7 +167,7 @@ def test_diff_lists_changes_and_exits_with_1(tmp_path: Path) -> None:
     equal = inside("metadata", "diff", tmp_path / "a", tmp_path / "b", "--view", "acls", "--view", "topics")
     assert (equal.returncode, equal.stdout, equal.stderr) == (0, "", "kafkafmt: no difference\n")
     found = json.loads(inside("metadata", "diff", tmp_path / "a", tmp_path / "b", "--format", "json").stdout)
-    assert found == k.metadata_diff(k.metadata(tmp_path / "a"), k.metadata(tmp_path / "b")).to_dict()
+    assert found == k.metadata(tmp_path / "a").diff(k.metadata(tmp_path / "b")).to_dict()
     assert found["differences"][1]["fields"] == {}
 
 
@@ -179,7 +179,7 @@ def test_diff_of_golden_logs_finds_their_differences() -> None:
 
 def test_script_of_a_golden_log_is_valid_shell(tmp_path: Path) -> None:
     done = inside("metadata", GOLDEN_LOG, "--as", "commands")
-    assert done.stdout == k.metadata_commands(k.metadata(GOLDEN_LOG))
+    assert done.stdout == k.metadata(GOLDEN_LOG).commands()
     assert "--topic=source --partitions=3" in done.stdout
     subprocess.run(["sh", "-n"], input=done.stdout, text=True, check=True)
 

@@ -17,7 +17,7 @@ from obstore.store import S3Store
 from serving import Client
 
 import kafkafmt
-from kafkafmt.constants import NO_END
+from kafkafmt.constants import ISOLATION_LEVELS, NO_END
 from kafkafmt.log import NoLogError, PartitionLog, discover
 from kafkafmt.log.reading import segments_ahead, single_pass
 from kafkafmt.log.storage import remote
@@ -58,7 +58,7 @@ def test_logs_in_a_bucket_are_served(golden: list[tuple[Path, str]], damaged: tu
     for folder, url in (golden[0], damaged):
         with kafkafmt.serve(url) as server, Client(server.port) as client:
             for p in kafkafmt.open(folder):
-                for level, isolation in enumerate(("read_uncommitted", "read_committed")):
+                for level, isolation in enumerate(ISOLATION_LEVELS):
                     expected = [(r.offset, r.value) for r in p.records(on_error="skip", isolation=isolation)]
                     got = client.read_all(p.topic, p.partition, level)
                     assert [(r.offset, r.value) for r in got] == expected

@@ -165,7 +165,7 @@ def test_validation_grows_linearly_with_batches(settings: dict[str, Any]) -> Non
     def work(n: int) -> Counter[str]:
         data = b"".join(batches(n))
         return lines_of(
-            lambda: kafkafmt.validate_and_assign_offsets(bytearray(data), 0, origin="coordinator", **settings)
+            lambda: kafkafmt.records.validate_and_assign_offsets(bytearray(data), 0, origin="coordinator", **settings)
         )
 
     grows_linearly(30, work)
@@ -177,7 +177,7 @@ def test_validation_grows_linearly_with_invalid_records() -> None:
 
         def reject() -> None:
             with pytest.raises(kafkafmt.InvalidError):
-                kafkafmt.validate_and_assign_offsets(data, 0, compacted=True)
+                kafkafmt.records.validate_and_assign_offsets(data, 0, compacted=True)
 
         return lines_of(reject)
 
@@ -190,23 +190,23 @@ def test_conversion_grows_linearly_with_batches(magic: int) -> None:
         data = b"".join(batches(n))
         old = b"".join(message(magic, b"k", b"v", offset=i) for i in range(n))
         return lines_of(
-            lambda: kafkafmt.convert(data, magic), lambda: kafkafmt.convert(old, 2), lambda: kafkafmt.recompress(data, "gzip"),
-            lambda: kafkafmt.recompress(old, "gzip"),
+            lambda: kafkafmt.records.convert(data, magic), lambda: kafkafmt.records.convert(old, 2), lambda: kafkafmt.records.recompress(data, "gzip"),
+            lambda: kafkafmt.records.recompress(old, "gzip"),
         )  # fmt: skip
 
     grows_linearly(30, work)
 
 
 def test_assigning_offsets_grows_linearly_with_batches() -> None:
-    grows_linearly(30, lambda n: lines_of(lambda: kafkafmt.assign_offsets(bytearray(b"".join(batches(n))), 5)))
+    grows_linearly(30, lambda n: lines_of(lambda: kafkafmt.records.assign_offsets(bytearray(b"".join(batches(n))), 5)))
 
 
 def test_building_grows_linearly_with_records() -> None:
     def work(n: int) -> Counter[str]:
         rows = [(b"k", b"v" * 50)] * n
-        columns = kafkafmt.columns_of(key=[b"k"] * n, headers=[[("h", b"x")]] * n)
+        columns = kafkafmt.records.columns_of(key=[b"k"] * n, headers=[[("h", b"x")]] * n)
         return lines_of(
-            lambda: list(kafkafmt.build_batches(rows, 500)), lambda: list(kafkafmt.build_columns(columns, 500))
+            lambda: list(kafkafmt.build_batches(rows, 500)), lambda: list(kafkafmt.records.build_columns(columns, 500))
         )
 
     grows_linearly(100, work)

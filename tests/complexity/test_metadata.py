@@ -67,8 +67,8 @@ def test_replay_diff_and_script_grow_linearly(make: Callable[[int], list[bytes]]
         def run() -> None:
             state = k.metadata(folder)
             state.to_dict()
-            k.metadata_commands(state)
-            k.metadata_diff(state, other)
+            state.commands()
+            state.diff(other)
 
         return lines_of(run)
 

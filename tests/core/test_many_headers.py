@@ -46,9 +46,9 @@ def test_record_with_more_headers_than_the_limit_is_too_large(package: ModuleTyp
     checked = check_batches(good + bad, max_batch_bytes=SMALL)
     assert [(p.code, p.position) for p in checked.problems if p.code != "offset_order"] == [("too_large", len(good))]
     with pytest.raises(TooLargeError):
-        kafkafmt.validate_and_assign_offsets(bad, 0, max_batch_bytes=SMALL, after_max_ms=2**62)
+        kafkafmt.records.validate_and_assign_offsets(bad, 0, max_batch_bytes=SMALL, after_max_ms=2**62)
     with pytest.raises(TooLargeError):
-        kafkafmt.convert(bad, 1, codec="gzip", max_batch_bytes=SMALL)
+        kafkafmt.records.convert(bad, 1, codec="gzip", max_batch_bytes=SMALL)
     with pytest.raises(TooLargeError):
         kafkafmt.to_arrow(bad, max_batch_bytes=SMALL)
 
@@ -66,7 +66,7 @@ def test_record_with_as_many_headers_as_the_limit_is_read(package: ModuleType, f
     assert kafkafmt.to_arrow(data, max_batch_bytes=SMALL)["headers"].combine_chunks().value_lengths().to_pylist() == [
         few, 3, few
     ]  # fmt: skip
-    assert kafkafmt.validate_and_assign_offsets(data, 7, max_batch_bytes=SMALL, after_max_ms=2**62).count == 3
+    assert kafkafmt.records.validate_and_assign_offsets(data, 7, max_batch_bytes=SMALL, after_max_ms=2**62).count == 3
     assert check_batches(data, max_batch_bytes=SMALL).ok
 
 

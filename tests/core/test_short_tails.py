@@ -47,10 +47,10 @@ def test_check_batches_reports_an_impossible_length(package: ModuleType, good: b
 
 def test_impossible_length_is_rejected_by_validators(package: ModuleType, good: bytes, tail: bytes) -> None:
     for change in (
-        lambda data: kafkafmt.validate_and_assign_offsets(data, 0, origin="coordinator", after_max_ms=2**62),
+        lambda data: kafkafmt.records.validate_and_assign_offsets(data, 0, origin="coordinator", after_max_ms=2**62),
         lambda data: assign_offsets(data, 0),
-        lambda data: kafkafmt.convert(data, 2),
-        lambda data: kafkafmt.recompress(data, "gzip"),
+        lambda data: kafkafmt.records.convert(data, 2),
+        lambda data: kafkafmt.records.recompress(data, "gzip"),
     ):
         data = bytearray(good + tail)
         with pytest.raises(StructureError, match="length field is"):

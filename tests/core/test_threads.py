@@ -19,9 +19,11 @@ from typing import Any
 import pytest
 
 import kafkafmt
-from kafkafmt import BatchBuilder, build_batch, build_batches, build_columns, columns_of, iter_batches, read_records
+from kafkafmt import build_batch, build_batches, iter_batches, read_records
 from kafkafmt.protocol import Correlation, FrameSplitter
+from kafkafmt.records import BatchBuilder, build_columns, columns_of
 from kafkafmt.support.sharing import SharedIterator
+from kafkafmt.typing import Codec
 
 THREADS = 6
 RECORDS = 12_000
@@ -173,7 +175,7 @@ def test_iterator_that_is_called_while_it_reads_raises(package: ModuleType) -> N
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_builder_loses_no_record_of_any_thread(package: ModuleType, codec: str) -> None:
+def test_builder_loses_no_record_of_any_thread(package: ModuleType, codec: Codec) -> None:
     builder, batches, rejected = BatchBuilder(codec=codec, max_bytes=4000), [], [0]
 
     def work(i: int) -> None:
@@ -215,8 +217,8 @@ def test_one_thread_at_a_time_appends_columns(package: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("codec", ["producer", "zstd"])
-def test_validator_can_be_used_by_all_threads(package: ModuleType, codec: str) -> None:
-    validator = kafkafmt.LogValidator(codec=codec, after_max_ms=2**62)
+def test_validator_can_be_used_by_all_threads(package: ModuleType, codec: Codec) -> None:
+    validator = kafkafmt.records.LogValidator(codec=codec, after_max_ms=2**62)
     batch = build_batch([(b"k", b"v" * 100, 5)] * 50, codec="lz4")
     results = together(lambda i: [validator.validate(batch, 100 * i).first_offset for _ in range(30)])
     assert results == [[100 * i] * 30 for i in range(THREADS)]
@@ -361,7 +363,7 @@ def test_codecs_reject_a_second_thread(buffer: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_shared_reader_never_crashes(package: ModuleType, codec: str) -> None:
+def test_shared_reader_never_crashes(package: ModuleType, codec: Codec) -> None:
     from kafkafmt.records import RecordReader, iter_tables
 
     data = b"".join(build_batches(((b"k", b"v" * 100) for _ in range(2000)), 2000, codec=codec))

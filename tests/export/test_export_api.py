@@ -30,7 +30,7 @@ def test_export_returns_the_report_that_it_writes(spark: SparkSession, tmp_path:
         tmp_path / "out",
         progress=lambda step, done, total: steps.setdefault(step, []).append((done, total)),
     )
-    assert isinstance(report, kafkafmt.ExportReport)
+    assert isinstance(report, kafkafmt.reports.ExportReport)
     assert report.ok
     assert report.output == tmp_path / "out"
     assert report.to_dict() == json.loads((tmp_path / "out" / "report.json").read_text())
@@ -127,7 +127,7 @@ def test_wrong_argument_is_an_error(
 
 def test_export_is_found_without_loading_pyspark_or_pyarrow() -> None:
     code = (
-        "import sys, kafkafmt; from kafkafmt import *; kafkafmt.export, kafkafmt.ExportReport;"
+        "import sys, kafkafmt; from kafkafmt import *; kafkafmt.export, kafkafmt.reports.ExportReport;"
         "print([name for name in ('pyspark', 'py4j', 'pyarrow') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

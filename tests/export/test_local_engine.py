@@ -29,7 +29,7 @@ VARIES = ("started", "finished", "output", "seconds", "steps", "worker_memory", 
 """Keys of a report whose values differ between two exports of the same log."""
 
 
-def local(paths: Any, out: Path, **options: Any) -> kafkafmt.ExportReport:
+def local(paths: Any, out: Path, **options: Any) -> kafkafmt.reports.ExportReport:
     report = kafkafmt.export(paths, out, engine="local", **options)
     assert json.loads((out / "report.json").read_text(encoding="utf-8")) == report.to_dict()
     assert_no_leftovers(out)

@@ -21,7 +21,7 @@ CODECS = case("codecs").roots
 TORN = case("torn").roots[0]
 
 
-def export(paths: Any, out: Path, **options: Any) -> kafkafmt.ExportReport:
+def export(paths: Any, out: Path, **options: Any) -> kafkafmt.reports.ExportReport:
     report = kafkafmt.export(paths, out, engine="local", **options)
     written = out.with_name(f"{out.name}.report.json")
     assert {p.name for p in out.parent.iterdir()} == {out.name, written.name}

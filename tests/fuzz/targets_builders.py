@@ -105,7 +105,7 @@ def builder_case(chance: Random) -> Case:
 @target("builder", builder_case, quick=60)
 def builder(case: Case) -> Any:
     """Check that finished batches contain the accepted records, even if other calls failed."""
-    made = attempt_raw(kafkafmt.BatchBuilder, also=WRONG_ARGUMENTS, **case.params["options"])
+    made = attempt_raw(kafkafmt.records.BatchBuilder, also=WRONG_ARGUMENTS, **case.params["options"])
     if isinstance(made, Failed):
         return made
     taken: list[Any] = []
@@ -124,7 +124,7 @@ def builder(case: Case) -> Any:
             taken += records[: made.count - before]
         else:
             keys, values = [r[0] for r in records], [r[1] for r in records]
-            columns = attempt_raw(kafkafmt.columns_of, keys, values, also=WRONG_ARGUMENTS)
+            columns = attempt_raw(kafkafmt.records.columns_of, keys, values, also=WRONG_ARGUMENTS)
             found = columns
             if not isinstance(columns, Failed):
                 found = attempt(made.append_columns, columns, also=WRONG_ARGUMENTS)
@@ -147,11 +147,11 @@ def partitioner_case(chance: Random) -> Case:
 def partitioner(case: Case) -> Any:
     """Check that a column of keys is assigned to the same partitions as the single keys."""
     p, keys = case.params, from_json(case.params["keys"])
-    one = attempt_raw(kafkafmt.Partitioner, p["partitions"], p["first"], also=WRONG_ARGUMENTS)
+    one = attempt_raw(kafkafmt.records.Partitioner, p["partitions"], p["first"], also=WRONG_ARGUMENTS)
     if isinstance(one, Failed):
         return one
     alone = [one.partition(k) for k in keys]
-    same(kafkafmt.Partitioner(p["partitions"], p["first"]).column(keys).tolist(), alone, "partitions")
+    same(kafkafmt.records.Partitioner(p["partitions"], p["first"]).column(keys).tolist(), alone, "partitions")
     check(all(0 <= n < p["partitions"] for n in alone), f"partitions {alone[:5]}")
     return alone
 
@@ -165,7 +165,7 @@ def marker_case(chance: Random) -> Case:
 def build_marker(case: Case) -> Any:
     options = dict(case.params)
     data = attempt(
-        kafkafmt.build_marker,
+        kafkafmt.records.build_marker,
         options.pop("producer_id"),
         options.pop("producer_epoch"),
         also=WRONG_ARGUMENTS,
@@ -182,7 +182,7 @@ def build_marker(case: Case) -> Any:
     if 0 <= case.params["base_offset"] < 2**63 - 1:
         (record,) = kafkafmt.read_records(data, control=True)
         same(
-            kafkafmt.decode_control_record(record.key, record.value).name,
+            kafkafmt.records.decode_control_record(record.key, record.value).name,
             "COMMIT" if case.params["commit"] else "ABORT",
             "the marker",
         )

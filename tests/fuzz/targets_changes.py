@@ -34,7 +34,7 @@ def assign_offsets(case: Case) -> Any:
     p, buffer = case.params, bytearray(case.data)
     epoch = p["leader_epoch"]
     end = attempt(
-        kafkafmt.assign_offsets,
+        kafkafmt.records.assign_offsets,
         buffer,
         p["next_offset"],
         epoch,
@@ -94,7 +94,7 @@ def validate(case: Case) -> Any:
     settings = {k: v for k, v in case.params.items() if k != "next_offset" and v is not None}
     start, buffer = case.params["next_offset"], bytearray(case.data)
     found = attempt(
-        kafkafmt.validate_and_assign_offsets,
+        kafkafmt.records.validate_and_assign_offsets,
         buffer,
         start,
         max_batch_bytes=LIMIT,
@@ -151,7 +151,7 @@ def convert_case(chance: Random) -> Case:
 @target("convert", convert_case, quick=60)
 def convert(case: Case) -> Any:
     """Check that records keep their offsets, keys and values, unless they are reported as lost."""
-    made = attempt(kafkafmt.convert, case.data, max_batch_bytes=LIMIT, also=ARGUMENTS, **case.params)
+    made = attempt(kafkafmt.records.convert, case.data, max_batch_bytes=LIMIT, also=ARGUMENTS, **case.params)
     if isinstance(made, Failed):
         return made
     data, converted, kept, lost = made
@@ -177,7 +177,7 @@ def recompress_case(chance: Random) -> Case:
 @target("recompress", recompress_case, quick=60)
 def recompress(case: Case) -> Any:
     """Check that no record changes."""
-    made = attempt(kafkafmt.recompress, case.data, case.params["codec"], max_batch_bytes=LIMIT, also=ARGUMENTS)
+    made = attempt(kafkafmt.records.recompress, case.data, case.params["codec"], max_batch_bytes=LIMIT, also=ARGUMENTS)
     if isinstance(made, Failed):
         return made
     before, failure = drained(kafkafmt.read_records(case.data, control=True, max_batch_bytes=LIMIT))

@@ -56,11 +56,11 @@ def columns(case: Case) -> Any:
     given = columns_given(case)
     if given is None:
         return None
-    made = attempt_raw(kafkafmt.columns_of, also=WRONG, **given)
+    made = attempt_raw(kafkafmt.records.columns_of, also=WRONG, **given)
     if isinstance(made, Failed):
         return made
     options = {name: case.params[name] for name in ("magic", "codec", "max_bytes")}
-    built = attempt(lambda: b"".join(kafkafmt.build_columns(made, **options)), also=WRONG)
+    built = attempt(lambda: b"".join(kafkafmt.records.build_columns(made, **options)), also=WRONG)
     if isinstance(built, Failed):
         return built
     found, failure = drained(kafkafmt.read_records(built))
@@ -131,4 +131,4 @@ def partitions(case: Case) -> Any:
     given = columns_given(case)
     if given is None:
         return None
-    return attempt(kafkafmt.Partitioner(7).column, given["key"], also=WRONG)
+    return attempt(kafkafmt.records.Partitioner(7).column, given["key"], also=WRONG)

@@ -10,7 +10,7 @@ from typing import Any
 from building import CONTROL, batch, record
 
 from kafkafmt.internal_topics import decode as internal
-from kafkafmt.kraft.cluster_metadata import VIEWS
+from kafkafmt.kraft.models import VIEWS
 from kafkafmt.messages import layout_of
 
 from . import directories, seeds

@@ -9,6 +9,7 @@ from typing import Any
 
 import kafkafmt
 from kafkafmt import protocol
+from kafkafmt.constants import CODEC_NAMES
 from kafkafmt.records.reader import iter_tables
 from kafkafmt.types import RecordColumns
 
@@ -80,9 +81,9 @@ def share(calls: list[Callable[[], Any]]) -> None:
 def _calls(name: str, data: bytes, chance: Random) -> list[Callable[[], Any]]:
     core = current_core()
     if name == "builder":
-        codecs = [c for c in ("none", "gzip", "snappy", "lz4", "zstd") if f"builder-{c}" not in KNOWN_CRASHES]
-        made = kafkafmt.BatchBuilder(codec=chance.choice(codecs))
-        columns = kafkafmt.columns_of(key=[b"k" * 50] * 200)
+        codecs = [c for c in CODEC_NAMES if f"builder-{c}" not in KNOWN_CRASHES]
+        made = kafkafmt.records.BatchBuilder(codec=chance.choice(codecs))
+        columns = kafkafmt.records.columns_of(key=[b"k" * 50] * 200)
         rows: list[Any] = [(b"k", b"v" * chance.choice((1, 3000)), 5, [("h", b"x")])] * 50
         return [lambda: made.append(b"k", b"v" * 500), lambda: made.extend(rows), made.finish, lambda: made.append_columns(columns),
                 lambda: made.size, lambda: made.has_room_for(b"k", b"v")]  # fmt: skip
@@ -94,12 +95,14 @@ def _calls(name: str, data: bytes, chance: Random) -> list[Callable[[], Any]]:
                 lambda: core.make_records(data, rows_),
                 lambda: core.decode_plain_batches(data, rows_), lambda: rows_.grow_headers(chance.choice((1, 100)))]  # fmt: skip
     if name == "validator":
-        validator = kafkafmt.LogValidator(codec=chance.choice(("producer", "lz4", "zstd")), max_batch_bytes=LIMIT)
+        validator = kafkafmt.records.LogValidator(
+            codec=chance.choice(("producer", "lz4", "zstd")), max_batch_bytes=LIMIT
+        )
         buffer = bytearray(data)
         return [lambda: validator.validate(bytearray(data), 0), lambda: validator.validate(buffer, 5)]
     if name == "bytearray":
         changing = bytearray(data)
-        return [lambda: kafkafmt.assign_offsets(changing, 3), lambda: list(kafkafmt.read_records(changing)),
+        return [lambda: kafkafmt.records.assign_offsets(changing, 3), lambda: list(kafkafmt.read_records(changing)),
                 lambda: changing.extend(b"x" * 5000),
                 lambda: changing.__setitem__(slice(20, 40), bytes(20)), lambda: changing.__delitem__(slice(100, None)),
                 lambda: list(kafkafmt.read_records(changing, views=True))]  # fmt: skip
@@ -122,7 +125,7 @@ def _calls(name: str, data: bytes, chance: Random) -> list[Callable[[], Any]]:
         request = protocol.read_request(data)
         return [lambda: protocol.read_request(data), lambda: protocol.write_request(request), lambda: repr(request)]
     if name == "partitioner":
-        keys = kafkafmt.Partitioner(5)
+        keys = kafkafmt.records.Partitioner(5)
         return [lambda: keys.partition(None), lambda: keys.column([None, b"a"] * 50)]
     if name == "batches-iterator":
         return next_of(lambda: kafkafmt.iter_batches(data))

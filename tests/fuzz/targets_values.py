@@ -61,7 +61,7 @@ def seeds_core() -> Any:
 
 @target("control-records", control_case, quick=100)
 def control(case: Case) -> Any:
-    return attempt(kafkafmt.decode_control_record, case.blobs.get("key"), case.blobs.get("value"))
+    return attempt(kafkafmt.records.decode_control_record, case.blobs.get("key"), case.blobs.get("value"))
 
 
 TOPICS = (*internal.TOPICS, "__cluster_metadata")

@@ -56,7 +56,7 @@ def acl(number: int, kind: int, name: str, **changes: object) -> bytes:
 
 def script_of(folder: Path, *records: bytes) -> str:
     MetadataLog(folder).append(*records)
-    return k.metadata_commands(k.metadata(folder))
+    return k.metadata(folder).commands()
 
 
 def calls(folder: Path, script: str, suffix: str = "") -> list[list[str]]:
@@ -186,8 +186,3 @@ def test_script_without_arguments_prints_its_usage(tmp_path: Path) -> None:
     done = subprocess.run(["sh", tmp_path / "script"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--bootstrap-server HOST:PORT" in done.stderr
-
-
-def test_a_path_instead_of_a_state_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="state must be a ClusterMetadata"):
-        k.metadata_commands(str(tmp_path))  # type: ignore[arg-type]

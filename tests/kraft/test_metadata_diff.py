@@ -23,15 +23,15 @@ def topic(name: str, number: int, partitions: int = 1) -> list[bytes]:
     return made
 
 
-def state(folder: Path, *records: bytes, cluster: str | None = "one") -> k.ClusterMetadata:
+def state(folder: Path, *records: bytes, cluster: str | None = "one") -> k.reports.ClusterMetadata:
     MetadataLog(folder).append(*records)
     if cluster is not None:
         (folder / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id=1\n")
     return k.metadata(folder)
 
 
-def changes(first: k.ClusterMetadata, second: k.ClusterMetadata) -> list[tuple[str, str, list[object]]]:
-    found = k.metadata_diff(first, second).to_dict()["differences"]
+def changes(first: k.reports.ClusterMetadata, second: k.reports.ClusterMetadata) -> list[tuple[str, str, list[object]]]:
+    found = first.diff(second).to_dict()["differences"]
     return [(d["change"], d["view"], list(d["key"].values())) for d in found]
 
 
@@ -50,7 +50,7 @@ def test_rows_are_added_removed_and_changed(tmp_path: Path) -> None:
         ("added", "partitions", ["c", 0]),
         ("changed", "configs", ["topic", "a", "retention.ms"]),
     ]
-    found = k.metadata_diff(first, second, views="topics").differences
+    found = first.diff(second, views="topics").differences
     assert [d.fields for d in found] == [{"partitions": (1, 2)}, {}, {}]
 
 
@@ -60,7 +60,7 @@ def test_ids_and_epochs_are_compared_only_within_a_cluster(
 ) -> None:
     first = state(tmp_path / "1", *topic("a", 1), cluster=clusters[0])
     second = state(tmp_path / "2", *topic("a", 2), cluster=clusters[1])
-    found = k.metadata_diff(first, second)
+    found = first.diff(second)
     assert (found.equal, found.same_cluster, found.exit_code) == (equal, clusters == ("one", "one"), 0 if equal else 1)
     if not equal:
         assert [set(d.fields) for d in found.differences] == [{"topic_id"}, {"topic_id", "leader_epoch", "directories"}]
@@ -75,7 +75,7 @@ def test_acls_are_compared_without_their_ids(tmp_path: Path) -> None:
 
     first = state(tmp_path / "1", acl(1, 3), acl(2, 4))
     second = state(tmp_path / "2", acl(3, 3), acl(4, 8))
-    assert [(d.change, d.key["operation"]) for d in k.metadata_diff(first, second).differences] == [
+    assert [(d.change, d.key["operation"]) for d in first.diff(second).differences] == [
         ("added", "DESCRIBE"),
         ("removed", "WRITE"),
     ]
@@ -98,4 +98,4 @@ def test_every_table_can_be_compared(tmp_path: Path) -> None:
 def test_unknown_table_is_refused(tmp_path: Path) -> None:
     first = state(tmp_path / "1")
     with pytest.raises(ValueError, match="views is 'cluster'"):
-        k.metadata_diff(first, first, views=["cluster"])
+        first.diff(first, views=["cluster"])

@@ -41,7 +41,7 @@ def config(name: str, value: str | None, resource: str = "orders", kind: int = 2
     return record("ConfigRecord", resource_type=kind, resource_name=resource, name=name, value=value)
 
 
-def state_of(tmp_path: Path, *records: bytes, **options: Any) -> k.ClusterMetadata:
+def state_of(tmp_path: Path, *records: bytes, **options: Any) -> k.reports.ClusterMetadata:
     MetadataLog(tmp_path).append(*records)
     return k.metadata(tmp_path, **options)
 
@@ -315,7 +315,7 @@ def test_snapshot_that_cannot_be_read_is_replaced_by_the_log(tmp_path: Path, mon
 
 
 def test_log_without_start_and_without_usable_snapshot_is_applied(tmp_path: Path) -> None:
-    def check(missing: str, topics: int = 0) -> k.ClusterMetadata:
+    def check(missing: str, topics: int = 0) -> k.reports.ClusterMetadata:
         state = k.metadata(tmp_path)
         assert only(state.problems).message == f"the log does not contain {missing}"
         assert ([c.name for c in state.configs], len(state.topics), state.exit_code) == (["b"], topics, 1)

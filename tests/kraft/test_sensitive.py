@@ -76,8 +76,8 @@ def test_no_secret_is_printed_or_kept(tmp_path: Path) -> None:
     secretive_log(tmp_path / "b", password=SECRETS[6])
     state = k.metadata(tmp_path / "a")
     other = k.metadata(tmp_path / "b")
-    diff = k.metadata_diff(state, other)
-    texts = [repr(state), repr(diff), json.dumps(state.to_dict()), k.metadata_commands(state), repr(vars(state))]
+    diff = state.diff(other)
+    texts = [repr(state), repr(diff), json.dumps(state.to_dict()), state.commands(), repr(vars(state))]
     texts += [pickle.dumps(state).decode("latin-1"), state._repr_html_(), diff._repr_html_()]
     for arguments in (
         ["metadata", tmp_path / "a"],
@@ -97,11 +97,11 @@ def test_changed_secret_is_a_difference(tmp_path: Path) -> None:
     secretive_log(tmp_path / "a")
     secretive_log(tmp_path / "b", password=SECRETS[6])
     states = [k.metadata(tmp_path / name) for name in "ab"]
-    (difference,) = k.metadata_diff(*states).differences
+    (difference,) = states[0].diff(states[1]).differences
     assert difference.to_dict() == {
         "view": "configs",
         "key": {"resource_type": "broker", "resource_name": "1", "name": "ssl.keystore.password"},
         "change": "changed",
         "fields": {"value": ["(hidden)", "(hidden)"]},
     }
-    assert k.metadata_diff(states[0], k.metadata(tmp_path / "a")).equal
+    assert states[0].diff(k.metadata(tmp_path / "a")).equal

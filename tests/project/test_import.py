@@ -43,6 +43,12 @@ def test_uncompressed_log_is_read_without_other_packages() -> None:
     assert (done.stderr, done.stdout) == ("", "native 200\n")
 
 
+def test_import_does_not_load_the_modules_of_lazy_names() -> None:
+    lazy = "{f'kafkafmt.{name}' for name in (*kafkafmt._HOMES.values(), *kafkafmt._MODULES)}"
+    done = run(f"import sys, kafkafmt; print(sorted({lazy} & set(sys.modules)))")
+    assert (done.stderr, done.stdout) == ("", "[]\n")
+
+
 @pytest.mark.parametrize(
     ("program", "missing", "message"),
     [

@@ -64,7 +64,7 @@ MOST_MODULES = 17
 """Largest number of modules in a folder of `log/`, not counting its `__init__.py`."""
 ABOVE = {"kafkafmt.spark.functions", "kafkafmt.spark.inputs", "kafkafmt.spark.reader"}
 
-LAZY = ("kafkafmt.exporting.",)
+LAZY = ("kafkafmt.exporting.", "kafkafmt.reports.")
 """The only folder of a higher layer that `kafkafmt/__init__.py` may import, inside functions and for types."""
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {

@@ -11,10 +11,16 @@ import pytest
 
 import kafkafmt
 import kafkafmt.protocol
+import kafkafmt.records
+import kafkafmt.reports
+import kafkafmt.server
 import kafkafmt.spark
+from kafkafmt.cli.main import COMMANDS
 
-FUNCTIONS = {name: value for name in kafkafmt.__all__ if inspect.isfunction(value := getattr(kafkafmt, name))}
-CLASSES = {name: value for name in kafkafmt.__all__ if inspect.isclass(value := getattr(kafkafmt, name))}
+MODULES = (kafkafmt, kafkafmt.records, kafkafmt.reports, kafkafmt.server)
+PUBLIC = {name: getattr(module, name) for module in MODULES for name in module.__all__}
+FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
+CLASSES = {name: value for name, value in PUBLIC.items() if inspect.isclass(value)}
 OTHER_WORDS = {
     "compression_codec": "codec",
     "destination": "output",
@@ -60,6 +66,20 @@ def test_optional_arguments_are_none_by_default(name: str) -> None:
     assert [p for p in found if p.default is not None] == []
 
 
+def test_functions_have_the_names_of_their_commands() -> None:
+    other = {
+        "cat",
+        "completion",
+        "decode",
+        "groups",
+        "help",
+        "ls",
+        "seek",
+    }  # methods of Log and Partition, or no function
+    assert set(COMMANDS) - other <= set(kafkafmt.__all__)
+    assert len(kafkafmt.__all__) <= 55
+
+
 def test_reports_have_a_dict_and_a_table() -> None:
     reports = [name for name in CLASSES if name.endswith("Report") or name in ("Summary", "Groups", "Installation")]
     assert len(reports) >= 10
@@ -79,7 +99,7 @@ def documented(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{value.__qualname__}.{name}", member
 
 
-@pytest.mark.parametrize("module", [kafkafmt, kafkafmt.protocol, kafkafmt.spark])
+@pytest.mark.parametrize("module", [*MODULES, kafkafmt.protocol, kafkafmt.spark])
 def test_public_names_have_docstrings(module: Any) -> None:
     if module is kafkafmt.spark:
         pytest.importorskip("pyspark")

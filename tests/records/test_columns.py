@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 import kafkafmt
-from kafkafmt import Partitioner, build_columns, columns_of, read_records
+from kafkafmt import read_records
+from kafkafmt.records import Partitioner, build_columns, columns_of
 from kafkafmt.types import HeaderSpans, Spans
 
 MOST = 2**63 - 1
@@ -410,7 +411,7 @@ def test_spans_of_other_integers_are_converted(package: ModuleType, types: str) 
     headers = HeaderSpans(np.array([0], FOREIGN[types][0]), np.array([1], FOREIGN[types][1]), keys, keys)
     data = b"".join(build_columns(columns_of(key=keys, headers=headers)))
     assert [(r.key, r.headers) for r in read_records(data)] == [(b"3456", (("3456", b"3456"),))]
-    assert kafkafmt.Partitioner(7).column(keys).tolist() == [kafkafmt.Partitioner(7).partition(b"3456")]
+    assert kafkafmt.records.Partitioner(7).column(keys).tolist() == [kafkafmt.records.Partitioner(7).partition(b"3456")]
 
 
 @pytest.mark.parametrize("kind", ["f8", "c16", "?", "S8", "M8[ms]", "O"])
@@ -423,7 +424,7 @@ def test_spans_that_are_not_integers_are_rejected(package: ModuleType, kind: str
         ):
             columns_of(key=spans)
         with pytest.raises(TypeError, match="keys"):
-            kafkafmt.Partitioner(7).column(spans)
+            kafkafmt.records.Partitioner(7).column(spans)
         with pytest.raises(TypeError, match=r"headers \(values\)"):
             columns_of(headers=HeaderSpans(good, lengths, Spans(b"0", good, lengths), spans))
     with pytest.raises(TypeError, match=r"headers \(starts\)"):
@@ -446,7 +447,7 @@ def test_spans_with_strides_are_copied(package: ModuleType) -> None:
     headers = HeaderSpans(np.array([0, 9, 1])[::2], np.array([1, 9, 1], np.int32)[::2], keys, keys)
     data = b"".join(build_columns(columns_of(key=keys, headers=headers)))
     assert [(r.key, r.headers) for r in read_records(data)] == [(b"34", (("34", b"34"),)), (b"5", (("5", b"5"),))]
-    assert len(kafkafmt.Partitioner(7).column(keys)) == 2
+    assert len(kafkafmt.records.Partitioner(7).column(keys)) == 2
     assert (
         columns_of(timestamp=np.zeros(0, complex)).rows
         == columns_of(key=Spans(b"", np.zeros(0), np.zeros(0))).rows  # type: ignore[arg-type]

@@ -19,11 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkafmt
-from kafkafmt import InvalidError, KafkaFormatError, build_batch, convert, iter_batches, recompress
+from kafkafmt import InvalidError, KafkaFormatError, build_batch, iter_batches
 from kafkafmt.errors import StructureError, UnsupportedError
-from kafkafmt.records import build_marker
+from kafkafmt.records import build_marker, convert, recompress
+from kafkafmt.typing import Codec
 
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CODECS: list[Codec] = ["none", "gzip", "snappy", "lz4", "zstd"]
 LOGS = sorted(p for case in ("0.9.0.1-codecs", "0.10.2.2-codecs", "2.8.2-mixed", "1.1.1-compacted", "0.10.2.2-append-time")
               for p in (GOLDEN / "legacy" / case / "log").glob("*/*.log"))  # fmt: skip
 
@@ -136,7 +137,7 @@ OLD = [
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_recompress_keeps_records_and_batches(package: ModuleType, codec: str) -> None:
+def test_recompress_keeps_records_and_batches(package: ModuleType, codec: Codec) -> None:
     data = b"".join(MIXED if codec == "zstd" else MIXED + OLD)
     done = recompress(data, codec)
     assert fields_of(done.records) == fields_of(data)
@@ -165,7 +166,8 @@ def test_recompress_keeps_records_and_batches(package: ModuleType, codec: str) -
 def test_level_changes_the_compressed_size(package: ModuleType) -> None:
     data = build_batch([(None, b"a few words, %d of them" % (i * 7919 % 997)) for i in range(2000)])
     # 9 is the default level of lz4. At this level, the fast mode is used.
-    for codec, low, high in (("zstd", -5, 3), ("gzip", 1, 9), ("lz4", 9, 12)):
+    levels: list[tuple[Codec, int, int]] = [("zstd", -5, 3), ("gzip", 1, 9), ("lz4", 9, 12)]
+    for codec, low, high in levels:
         assert recompress(data, codec, low).after > recompress(data, codec, high).after
 
 
@@ -175,7 +177,7 @@ def test_wrong_arguments_and_corrupted_data_are_rejected(package: ModuleType) ->
     assert caught.value.code == "codec_in_format"
     for codec, level in (("brotli", None), ("gzip", 11), ("none", 3)):
         with pytest.raises(ValueError):
-            recompress(b"", codec, level)
+            recompress(b"", codec, level)  # type: ignore[arg-type]
     broken = building.batch(compressed=b"garbage", codec=building.GZIP, count=1, base_offset=4)
     for call in (lambda: recompress(MIXED[0] + broken, "zstd"), lambda: convert(MIXED[0] + broken, 1)):
         with pytest.raises(StructureError) as damaged:

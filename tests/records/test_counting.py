@@ -10,9 +10,10 @@ from kafkafmt.errors import KafkaFormatError
 from kafkafmt.records import RecordReader, build_batch
 from kafkafmt.records.reader import count_records
 from kafkafmt.types import BATCH_DTYPE, BatchTable
+from kafkafmt.typing import Codec
 
 
-def batches(compression: str) -> tuple[bytes, BatchTable]:
+def batches(compression: Codec) -> tuple[bytes, BatchTable]:
     counts = (3, 1, 4)
     parts, offset = [], 100
     for n in counts:
@@ -25,7 +26,7 @@ def batches(compression: str) -> tuple[bytes, BatchTable]:
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize(("first_offset", "expected"), [(0, 8), (100, 8), (102, 6), (104, 4), (200, 0)])
-def test_count_is_the_number_of_records_that_are_read(compression: str, first_offset: int, expected: int) -> None:
+def test_count_is_the_number_of_records_that_are_read(compression: Codec, first_offset: int, expected: int) -> None:
     data, table = batches(compression)
     reader = RecordReader(("offset",), capacity=2, first_offset=first_offset)
     assert count_records(reader, data, table, core.summarize_batches(table)) == expected

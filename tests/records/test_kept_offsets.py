@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import kafkafmt
-from kafkafmt import BatchBuilder, InvalidError, build_batch, build_batches, read_records
+from kafkafmt import InvalidError, build_batch, build_batches, read_records
+from kafkafmt.records import BatchBuilder
 
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in ("none", "gzip")]
 

@@ -14,17 +14,8 @@ import pytest
 from building import batch, message, record, simple_batch
 
 import kafkafmt
-from kafkafmt import (
-    BatchBuilder,
-    build_batch,
-    build_batches,
-    build_columns,
-    check_batches,
-    columns_of,
-    iter_batches,
-    read_records,
-)
-from kafkafmt.records import RecordReader, assign_offsets
+from kafkafmt import build_batch, build_batches, check_batches, iter_batches, read_records
+from kafkafmt.records import BatchBuilder, RecordReader, assign_offsets, build_columns, columns_of
 from kafkafmt.records.reader import iter_tables
 from kafkafmt.types import RecordColumns
 
@@ -139,7 +130,7 @@ def test_last_offset_is_replaced_by_validation(
 ) -> None:
     before = bytearray(data)
     try:
-        result = kafkafmt.validate_and_assign_offsets(before, 10, after_max_ms=2**62, origin=origin, **options)
+        result = kafkafmt.records.validate_and_assign_offsets(before, 10, after_max_ms=2**62, origin=origin, **options)
     except kafkafmt.KafkaFormatError:
         assert before == data
         return
@@ -159,7 +150,7 @@ def test_assignment_beyond_64_bits_is_an_overflow_error(
     every_options: list[dict[str, Any]] = [{}, {"codec": "gzip"}, {"magic": 0}]
     for options in every_options:
         with pytest.raises(OverflowError, match="64 bits"):
-            kafkafmt.validate_and_assign_offsets(data, next_offset, after_max_ms=2**62, **options)
+            kafkafmt.records.validate_and_assign_offsets(data, next_offset, after_max_ms=2**62, **options)
     with pytest.raises(OverflowError, match="64 bits"):
         assign_offsets(data, next_offset)
     assert data == before

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import QUICK, loose_batch, mutated_batch, valid_batch
 
-from kafkafmt import KafkaFormatError, LogValidator, _pure, build_batch, read_records
-from kafkafmt.records import iter_tables
+from kafkafmt import KafkaFormatError, _pure, build_batch, read_records
+from kafkafmt.records import LogValidator, iter_tables
+from kafkafmt.typing import Codec
 
 _core = pytest.importorskip("kafkafmt._core")
 
@@ -243,7 +244,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 @pytest.mark.parametrize("codec", build.CODECS)
-def test_fast_path_validates_batches_of_clients(package: ModuleType, codec: str, kind: str) -> None:
+def test_fast_path_validates_batches_of_clients(package: ModuleType, codec: Codec, kind: str) -> None:
     data = build_batch([(b"k", b"v" * i, NOW + i % 7) for i in range(50)], codec=codec)
     validator = LogValidator(now_ms=NOW + 9, compacted=True, timestamp_type=kind)
     for _ in range(2):  # the second time, the buffer contains the changes of the first validation

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafmt import Partitioner, _pure
+from kafkafmt import _pure
+from kafkafmt.records import Partitioner
 
 # from Kafka's own test of murmur2
 KNOWN = {

@@ -16,17 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkafmt
-from kafkafmt import (
-    InvalidError,
-    assign_offsets,
-    build_batch,
-    check_batches,
-    validate_and_assign_offsets,
-)
+from kafkafmt import InvalidError, build_batch, check_batches
 from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError, TruncatedError
-from kafkafmt.records import KAFKA_ERRORS, iter_tables
+from kafkafmt.records import KAFKA_ERRORS, assign_offsets, iter_tables, validate_and_assign_offsets
 from kafkafmt.records.validated import Validated
 from kafkafmt.types import BATCH_DTYPE, Buffer
+from kafkafmt.typing import Codec
 
 NOW = 1_700_000_000_000
 RECORDS = [(b"k", b"a", NOW + 5), (None, b"b", NOW + 9), (b"k", None, NOW + 9), (b"", b"", -1)]
@@ -183,7 +178,7 @@ def test_broker_errors_are_those_of_kafka() -> None:
 def test_result_can_be_converted_to_bytes(package: ModuleType) -> None:
     """The result of validation supports the buffer protocol."""
     data = build_batch(RECORDS)
-    for result in (validate(data), kafkafmt.convert(data, 1), kafkafmt.recompress(data, "gzip")):
+    for result in (validate(data), kafkafmt.records.convert(data, 1), kafkafmt.records.recompress(data, "gzip")):
         assert bytes(result) == bytes(result.records)
         assert result.__buffer__(0) == result.records
         if sys.version_info >= (3, 12):
@@ -492,7 +487,8 @@ def test_batches_after_a_corrupted_length_are_checked(package: ModuleType) -> No
 def corrupted_batches(draw: st.DrawFn) -> bytearray:
     """Generate batches of any format with changed bytes. The first batch usually has a correct CRC."""
     magic = draw(st.sampled_from([0, 1, 2]))
-    codec = draw(st.sampled_from(["none", "gzip", "lz4"]))
+    codecs: list[Codec] = ["none", "gzip", "lz4"]
+    codec = draw(st.sampled_from(codecs))
     records = [
         (b"k", b"v" * draw(st.integers(0, 9)), -1 if magic == 0 else NOW) for _ in range(draw(st.integers(1, 4)))
     ]
@@ -514,7 +510,7 @@ def test_corrupted_data_raises_only_kafka_format_errors(package: ModuleType) -> 
         st.sampled_from(["producer", "none", "gzip"]),
         st.sampled_from(["client", "coordinator"]),
     )
-    def check(data: bytearray, magic: int, codec: str, origin: str) -> None:
+    def check(data: bytearray, magic: int, codec: Codec, origin: str) -> None:
         before = bytes(data)
         try:
             result = validate(data, magic=magic, codec=codec, origin=origin, after_max_ms=2**62)

@@ -12,11 +12,11 @@ import kafkafmt
 
 
 @pytest.fixture
-def started() -> Iterator[Callable[..., kafkafmt.Server]]:
+def started() -> Iterator[Callable[..., kafkafmt.server.Server]]:
     """Return a function that starts a server in a thread. The server is closed after the test."""
     with ExitStack() as stack:
 
-        def start(log: Any, **options: Any) -> kafkafmt.Server:
+        def start(log: Any, **options: Any) -> kafkafmt.server.Server:
             return stack.enter_context(kafkafmt.serve(log, **options))
 
         yield start

@@ -99,7 +99,7 @@ def test_transaction_with_an_older_end_is_added() -> None:
 
 
 def test_large_response_with_old_messages_omits_aborted_records(
-    started: Callable[..., kafkafmt.Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Callable[..., kafkafmt.server.Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only a transaction index shows that the transaction was aborted, because its marker is damaged."""
     monkeypatch.setattr("kafkafmt.server.fetch.CONVERTED_BYTES", 300)

@@ -13,7 +13,7 @@ from serving import Client
 import kafkafmt
 from kafkafmt import protocol
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 STEPS = 60
 
 

@@ -18,8 +18,9 @@ from kafka import TopicPartition as PythonPartition
 from kafka.errors import KafkaError
 
 import kafkafmt
+from kafkafmt.typing import Isolation
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 Row = tuple[str, int, int, bytes | None, bytes | None, int]
 LEVELS = ("read_uncommitted", "read_committed")
 TIMEOUT = 15.0
@@ -34,7 +35,7 @@ TESTED = [
 ]
 
 
-def expected(log: kafkafmt.Log, isolation: str) -> list[Row]:
+def expected(log: kafkafmt.Log, isolation: Isolation) -> list[Row]:
     return sorted(
         (p.topic, p.partition, r.offset, r.key, r.value, r.timestamp)
         for p in log.partitions
@@ -42,7 +43,7 @@ def expected(log: kafkafmt.Log, isolation: str) -> list[Row]:
     )
 
 
-def ends(log: kafkafmt.Log, isolation: str) -> dict[tuple[str, int], int]:
+def ends(log: kafkafmt.Log, isolation: Isolation) -> dict[tuple[str, int], int]:
     """Return the offset after the last record that a consumer can read, for each partition with records."""
     return {
         (p.topic, p.partition): p.next_offset if isolation == "read_uncommitted" else p.last_stable_offset
@@ -51,7 +52,9 @@ def ends(log: kafkafmt.Log, isolation: str) -> dict[tuple[str, int], int]:
     }
 
 
-def read_with_confluent(server: kafkafmt.Server, ends: dict[tuple[str, int], int], isolation: str) -> list[Row]:
+def read_with_confluent(
+    server: kafkafmt.server.Server, ends: dict[tuple[str, int], int], isolation: Isolation
+) -> list[Row]:
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": server.address,
@@ -80,7 +83,9 @@ def read_with_confluent(server: kafkafmt.Server, ends: dict[tuple[str, int], int
     return sorted(found)
 
 
-def read_with_kafka_python(server: kafkafmt.Server, ends: dict[tuple[str, int], int], isolation: str) -> list[Row]:
+def read_with_kafka_python(
+    server: kafkafmt.server.Server, ends: dict[tuple[str, int], int], isolation: Isolation
+) -> list[Row]:
     consumer = KafkaConsumer(
         bootstrap_servers=server.address, group_id=None, isolation_level=isolation, auto_offset_reset="earliest"
     )
@@ -95,7 +100,9 @@ def read_with_kafka_python(server: kafkafmt.Server, ends: dict[tuple[str, int], 
     return sorted(found)
 
 
-async def read_with_aiokafka(server: kafkafmt.Server, ends: dict[tuple[str, int], int], isolation: str) -> list[Row]:
+async def read_with_aiokafka(
+    server: kafkafmt.server.Server, ends: dict[tuple[str, int], int], isolation: Isolation
+) -> list[Row]:
     consumer = AIOKafkaConsumer(bootstrap_servers=server.address, isolation_level=isolation)
     await consumer.start()
     wanted = {AioPartition(t, p): end for (t, p), end in ends.items()}
@@ -112,7 +119,7 @@ async def read_with_aiokafka(server: kafkafmt.Server, ends: dict[tuple[str, int]
     return sorted(found)
 
 
-def read_with_kcat(server: kafkafmt.Server, ends: dict[tuple[str, int], int], isolation: str) -> list[Row]:
+def read_with_kcat(server: kafkafmt.server.Server, ends: dict[tuple[str, int], int], isolation: Isolation) -> list[Row]:
     if shutil.which("kcat") is None:
         pytest.skip("kcat is not installed")
     found: list[Row] = []
@@ -141,7 +148,7 @@ CLIENTS: dict[str, Callable[..., list[Row]]] = {
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(("case", "isolation"), TESTED, ids=str)
-def test_client_reads_every_record(case: Case, client: str, isolation: str, started: Start) -> None:
+def test_client_reads_every_record(case: Case, client: str, isolation: Isolation, started: Start) -> None:
     log = kafkafmt.open([str(root) for root in case.roots])
     server = started(log, internal=True)
     assert CLIENTS[client](server, ends(log, isolation), isolation) == expected(log, isolation)

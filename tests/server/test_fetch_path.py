@@ -19,10 +19,10 @@ from golden_cases import BY_NAME
 from serving import Client, fetch_request
 
 import kafkafmt
-from kafkafmt import LogDirectory, ServerLimits, protocol
+from kafkafmt import LogDirectory, protocol
 from kafkafmt.log import PartitionLog
 from kafkafmt.protocol import ErrorCode
-from kafkafmt.server import connection, growing_partition
+from kafkafmt.server import ServerLimits, connection, growing_partition
 from kafkafmt.server.checked_batches import BatchLists, CheckedBatches, Span
 from kafkafmt.server.fetch import FetchApi
 from kafkafmt.server.fetch_answer import Answer
@@ -31,7 +31,7 @@ from kafkafmt.server.sessions import FetchedPartition, FetchSession
 from kafkafmt.server.tail import TICK
 from kafkafmt.types import BATCH_DTYPE
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
 MIB = 1 << 20
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
@@ -47,7 +47,7 @@ def large(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def checked(server: kafkafmt.Server, offset: int) -> bool:
+def checked(server: kafkafmt.server.Server, offset: int) -> bool:
     """Return whether the batch with this offset is checked."""
     served = server.catalog.partition("t", 0)
     assert served is not None
@@ -67,7 +67,7 @@ def next_offset(data: Any) -> int:
     return last + 1
 
 
-def unchecked_end(server: kafkafmt.Server) -> int:
+def unchecked_end(server: kafkafmt.server.Server) -> int:
     """Return the first offset that is not checked."""
     return next(offset for offset in range(24 * 16 + 1) if not checked(server, offset))
 

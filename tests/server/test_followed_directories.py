@@ -21,7 +21,7 @@ from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.served_partition import ServedPartition
 from kafkafmt.server.tail import TICK, Tail
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
 
 
@@ -70,7 +70,7 @@ def test_transaction_whose_end_was_never_read_does_not_stay_open(folder: Path, s
         file.write(kafkafmt.build_batch([(None, b"v")], base_offset=3, **options))
     assert served.last_stable_offset() == 3
     with (folder / f"{0:020}.log").open("ab") as file:
-        file.write(kafkafmt.build_marker(7, 0, commit=True, base_offset=4))
+        file.write(kafkafmt.records.build_marker(7, 0, commit=True, base_offset=4))
     write(folder, 5, 1)
     (folder / f"{0:020}.log").unlink()
     assert (served.last_stable_offset(), served.high_watermark()) == (6, 6)

@@ -11,7 +11,7 @@ from serving import Client
 
 import kafkafmt
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 COMMITTED = 1
 EVERY_TOPIC = ["*", "__*", "__cluster_metadata"]
 BROKER_GIVES_UP = ("compacted", "delete-records")

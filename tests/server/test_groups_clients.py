@@ -19,7 +19,7 @@ from kafka.errors import KafkaError
 
 import kafkafmt
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka")
 PARTITIONS = [0, 1, 2]
 """The partition numbers of the topic "source". Each partition contains 30 records."""
@@ -132,7 +132,7 @@ def test_group_of_one_client_library_rebalances_after_sigkill(started: Start, me
 def test_commits_survive_a_restart_with_a_groups_file(tmp_path: Path) -> None:
     options: dict[str, Any] = {"groups_file": tmp_path / "groups"}
 
-    def read(server: kafkafmt.Server, count: int) -> list[tuple[int, int]]:
+    def read(server: kafkafmt.server.Server, count: int) -> list[tuple[int, int]]:
         consumer = KafkaConsumer(
             "source",
             bootstrap_servers=server.address,

@@ -20,15 +20,15 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 
 
-def tool(server: kafkafmt.Server, main: str, *args: object) -> list[list[str]]:
+def tool(server: kafkafmt.server.Server, main: str, *args: object) -> list[list[str]]:
     """Run a Kafka tool, and return the words of each line of its output."""
     return java_tools.run_tool(main, server.address, *args, version=VERSION)
 
 
-def lags(server: kafkafmt.Server, group: str) -> dict[tuple[str, str], tuple[str, str, str]]:
+def lags(server: kafkafmt.server.Server, group: str) -> dict[tuple[str, str], tuple[str, str, str]]:
     """Return the committed offset, end offset and lag of each partition from `ConsumerGroupCommand`."""
     header, *rows = tool(server, GROUPS, "--describe", "--group", group)
     assert header[1:6] == ["TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]

@@ -14,16 +14,17 @@ from golden_cases import BY_NAME, CASES, LEGACY, Case
 from handler_calls import INTERNAL
 
 import kafkafmt
+from kafkafmt.typing import Isolation
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn exist"),
 ]
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 Row = list[Any]
 SOURCE = Path(__file__).parent / "ReadServed.java"
-LEVELS = ("read_uncommitted", "read_committed")
+LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 SHORT = [
     BY_NAME["kafka-4.3.1/codecs"],
     BY_NAME["kafka-4.3.1/transactions"],
@@ -68,7 +69,7 @@ def text(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 
 
-def expected(client: Client, partition: kafkafmt.Partition, isolation: str) -> list[Row]:
+def expected(client: Client, partition: kafkafmt.Partition, isolation: Isolation) -> list[Row]:
     """Return the records of a partition. Fields that the client does not support are None."""
     return [
         [
@@ -91,7 +92,7 @@ def readable(client: Client, topic: str) -> bool:
     ("client", "cases"), TESTED, ids=lambda value: value.version if isinstance(value, Client) else f"{len(value)} logs"
 )
 def test_client_reads_every_record(client: Client, cases: Sequence[Case], started: Start) -> None:
-    wanted: list[tuple[kafkafmt.Partition, str]] = []
+    wanted: list[tuple[kafkafmt.Partition, Isolation]] = []
     lines: list[str] = []
     for case in cases:
         log = kafkafmt.open([str(root) for root in case.roots])

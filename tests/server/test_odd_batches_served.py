@@ -12,7 +12,7 @@ from serving import Client
 import kafkafmt
 from kafkafmt import build_batch
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 NORMAL = bytes(build_batch([(None, b"normal")] * 3, codec="zstd"))
 CASES = {**batches_with_odd_ends(), **{name: (batch, False) for name, batch in batches_that_java_refuses().items()}}
 

@@ -23,7 +23,7 @@ from kafkafmt import LogDirectory, protocol
 from kafkafmt.log.formats.checkpoints import read_offset_checkpoint
 from kafkafmt.protocol import ErrorCode
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
 
 

@@ -16,18 +16,19 @@ from serving import Client
 
 import kafkafmt
 from kafkafmt import protocol
+from kafkafmt.typing import Isolation
 
 HERE = Path(__file__).parent
 BUILD_SECONDS = 900
 READ_SECONDS = 90
-LEVELS = ("read_uncommitted", "read_committed")
+LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 GROUP = "two-members"
 LATEST_TIME = 2**63 // 10**6
 """The last timestamp in ms that franz-go can represent. It computes with nanoseconds in an int64."""
 LOG_APPEND_TIME = 1
 UNREADABLE_TIMES = ("kafka-3.9.2/codecs", "kafka-4.3.1/codecs")
 """Logs with timestamps that rskafka cannot represent. It refuses their batches."""
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 Row = tuple[str, int, int, int | None, bytes | None, bytes | None]
 pytestmark = pytest.mark.full
 needs_go = pytest.mark.skipif(shutil.which("go") is None, reason="go not found: install Go")
@@ -54,7 +55,7 @@ def rskafka(tmp_path_factory: pytest.TempPathFactory) -> str:
     return built("rskafka", ["cargo", "build"], "target/debug/rskafka-client", tmp_path_factory.mktemp("rust"))
 
 
-def expected(log: kafkafmt.Log, isolation: str, has_time: Callable[[kafkafmt.Record], bool]) -> list[Row]:
+def expected(log: kafkafmt.Log, isolation: Isolation, has_time: Callable[[kafkafmt.Record], bool]) -> list[Row]:
     """Return the records that a client should read, with timestamp None if `has_time` returns False."""
     return sorted(
         (p.topic, p.partition, r.offset, r.timestamp if has_time(r) else None, r.key, r.value)
@@ -97,7 +98,7 @@ def rows(found: list[dict[str, Any]]) -> list[Row]:
 @needs_go
 @pytest.mark.parametrize("isolation", LEVELS)
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
-def test_franz_go_reads_every_record(case: Case, isolation: str, franz: str, started: Start) -> None:
+def test_franz_go_reads_every_record(case: Case, isolation: Isolation, franz: str, started: Start) -> None:
     log = kafkafmt.open([str(root) for root in case.roots])
     server, want = started(log, internal=True), expected(log, isolation, representable)
     partitions = [f"{p.topic}/{p.partition}" for p in log.partitions]
@@ -107,7 +108,7 @@ def test_franz_go_reads_every_record(case: Case, isolation: str, franz: str, sta
 
 @needs_go
 @pytest.mark.parametrize("isolation", LEVELS)
-def test_franz_go_group_divides_the_partitions(isolation: str, franz: str, started: Start) -> None:
+def test_franz_go_group_divides_the_partitions(isolation: Isolation, franz: str, started: Start) -> None:
     log = kafkafmt.open([str(root) for root in BY_NAME["kafka-4.3.1/transactions"].roots])
     server, want = started(log), expected(log, isolation, representable)
     partitions = [f"{p.topic}/{p.partition}" for p in log.partitions]

@@ -19,7 +19,7 @@ from kafkafmt.protocol.apis import api
 from kafkafmt.server.catalog import Topic
 from kafkafmt.server.refusals import MESSAGE
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
 TRANSACTIONS = BY_NAME["kafka-4.3.1/transactions"]
 MIXED = next(c for c in LEGACY if c.name == "0.10.2.2-mixed")
@@ -27,13 +27,13 @@ TOPIC = "codec-none"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[kafkafmt.Server]:
+def server() -> Iterator[kafkafmt.server.Server]:
     with kafkafmt.serve([str(root) for root in CODECS.roots]) as server:
         yield server
 
 
 @pytest.fixture
-def client(server: kafkafmt.Server) -> Iterator[Client]:
+def client(server: kafkafmt.server.Server) -> Iterator[Client]:
     with Client(server.port) as client:
         yield client
 
@@ -79,7 +79,7 @@ def test_unsupported_api_versions_request_gets_a_version_0_response(client: Clie
 
 
 @pytest.mark.parametrize("version", versions(METADATA))
-def test_metadata_lists_topics(client: Client, server: kafkafmt.Server, version: int) -> None:
+def test_metadata_lists_topics(client: Client, server: kafkafmt.server.Server, version: int) -> None:
     found = metadata(client, version)
     assert [(b.node_id, b.host, b.port) for b in found.brokers] == [(1, "127.0.0.1", server.port)]
     assert [t.name for t in found.topics] == server.topics
@@ -138,7 +138,7 @@ def test_metadata_finds_topics_by_id(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", versions(60))
-def test_describe_cluster_names_the_server(client: Client, server: kafkafmt.Server, version: int) -> None:
+def test_describe_cluster_names_the_server(client: Client, server: kafkafmt.server.Server, version: int) -> None:
     found = client.ask(protocol.DescribeClusterRequest(), version)
     assert [(b.broker_id, b.host, b.port) for b in found.brokers] == [(1, "127.0.0.1", server.port)]
     assert len(found.cluster_id) == 22
@@ -187,7 +187,7 @@ def test_fetch_contains_only_whole_batches(client: Client, limit: int) -> None:
     assert len(data.records) <= limit or len(batches) == 1
 
 
-def test_only_the_first_partition_may_exceed_its_limit(client: Client, server: kafkafmt.Server) -> None:
+def test_only_the_first_partition_may_exceed_its_limit(client: Client, server: kafkafmt.server.Server) -> None:
     wanted: dict[tuple[str | UUID, int], int] = {(topic, 0): 0 for topic in server.topics}
     response = client.ask(fetch_request(wanted, 12, max_bytes=1), 12)
     sizes = [len(t.partitions[0].records or b"") for t in response.responses]
@@ -422,7 +422,9 @@ def error_codes(value: Any) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_requests_that_write_are_refused_in_every_version(client: Client, server: kafkafmt.Server, name: str) -> None:
+def test_requests_that_write_are_refused_in_every_version(
+    client: Client, server: kafkafmt.server.Server, name: str
+) -> None:
     key = REQUESTS[name](0).API.key
     for version in versions(key):
         response = client.ask(REQUESTS[name](version), version)

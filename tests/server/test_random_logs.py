@@ -11,8 +11,9 @@ from serving import Client
 from transactional_logs import damage, write_transactions
 
 import kafkafmt
+from kafkafmt.typing import Isolation
 
-LEVELS = ("read_uncommitted", "read_committed")
+LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 QUICK = 12
 SEEDS = [pytest.param(seed, marks=() if seed < QUICK else pytest.mark.full) for seed in range(150)]
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")

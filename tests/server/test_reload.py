@@ -22,7 +22,7 @@ from kafkafmt import protocol
 from kafkafmt.cli.serve import Signals
 from kafkafmt.protocol import ErrorCode
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def until(condition: Callable[[], bool]) -> bool:
     return False
 
 
-def login(server: kafkafmt.Server, password: str, client: Client | None = None) -> int:
+def login(server: kafkafmt.server.Server, password: str, client: Client | None = None) -> int:
     """Authenticate as alice with PLAIN, and return the error code."""
     opened = client or Client(server.port)
     opened.ask(protocol.SaslHandshakeRequest(mechanism="PLAIN"), 1)
@@ -113,7 +113,7 @@ def test_reload_keeps_the_salts_of_dummy_credentials(started: Start, log: Path, 
     assert salts[0] == salts[1]
 
 
-def served_certificate(server: kafkafmt.Server) -> str:
+def served_certificate(server: kafkafmt.server.Server) -> str:
     return ssl.get_server_certificate((server.host, server.port)).strip()
 
 

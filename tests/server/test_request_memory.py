@@ -25,7 +25,7 @@ from kafkafmt.server.memory import MOST_OBJECTS, Budget, HeldMemory, count_eleme
 
 pytestmark = pytest.mark.slow
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
 TOPIC = "codec-none"
 CLIENTS = 16

@@ -22,7 +22,7 @@ from kafkafmt.server.sasl import OPEN_APIS, SaslApis
 from kafkafmt.server.scram import ScramError, ScramServer
 from kafkafmt.server.users import ScramCredential, Users, UsersFileError
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 SECRET = "open sesame:}{,="
 SALTED = ScramCredential.from_password("SCRAM-SHA-256", SECRET, b"salt" * 4)
 LONG_SALTED = ScramCredential.from_password("SCRAM-SHA-512", SECRET, b"salt" * 4, 8192)
@@ -434,7 +434,7 @@ def test_requests_out_of_order_are_refused(users: Users) -> None:
 
 
 @pytest.fixture
-def server(started: Start, tmp_path: Path, users: Users) -> kafkafmt.Server:
+def server(started: Start, tmp_path: Path, users: Users) -> kafkafmt.server.Server:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").touch()
     return started(tmp_path, users=tmp_path / "users")
@@ -455,7 +455,7 @@ def login_with_tokens(client: Client, mechanism: str, user: str, password: str) 
     assert send_token(client, scram.final(send_token(client, scram.first()))) == scram.expected
 
 
-def test_version_0_of_the_handshake_is_announced(server: kafkafmt.Server) -> None:
+def test_version_0_of_the_handshake_is_announced(server: kafkafmt.server.Server) -> None:
     """The program kcat with librdkafka 2.0.2 refuses to authenticate if the server does not announce version 0."""
     with Client(server.port) as client:
         versions = {
@@ -465,13 +465,15 @@ def test_version_0_of_the_handshake_is_announced(server: kafkafmt.Server) -> Non
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_tokens_without_headers_are_accepted(server: kafkafmt.Server, mechanism: str) -> None:
+def test_tokens_without_headers_are_accepted(server: kafkafmt.server.Server, mechanism: str) -> None:
     with Client(server.port) as client:
         login_with_tokens(client, mechanism, "alice", SECRET)
         assert client.offset("t", 0, -1).offset == 0
 
 
-def test_long_token_without_a_header_is_accepted(started: Start, tmp_path: Path, server: kafkafmt.Server) -> None:
+def test_long_token_without_a_header_is_accepted(
+    started: Start, tmp_path: Path, server: kafkafmt.server.Server
+) -> None:
     (tmp_path / "long").write_text(f"alice:{{PLAIN}}{'x' * 1024}\n")
     with Client(started(tmp_path, users=tmp_path / "long").port) as client:
         login_with_tokens(client, "PLAIN", "alice", "x" * 1024)
@@ -479,7 +481,7 @@ def test_long_token_without_a_header_is_accepted(started: Start, tmp_path: Path,
 
 
 @pytest.mark.parametrize("token", [b"\0alice\0wrong", b"", b"n,,n=alice", b"\0" * 5000, b"\0alice\0" + b"x" * 20_000])
-def test_wrong_token_without_a_header_closes_the_connection(server: kafkafmt.Server, token: bytes) -> None:
+def test_wrong_token_without_a_header_closes_the_connection(server: kafkafmt.server.Server, token: bytes) -> None:
     with Client(server.port) as client:
         assert client.ask(protocol.SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == ErrorCode.NONE
         client.socket.sendall(len(token).to_bytes(4, "big") + token)
@@ -488,7 +490,7 @@ def test_wrong_token_without_a_header_closes_the_connection(server: kafkafmt.Ser
     assert "wrong" not in server.messages[0].replace("the user or the password is wrong", "")
 
 
-def test_client_that_does_not_use_sasl_is_reported(server: kafkafmt.Server) -> None:
+def test_client_that_does_not_use_sasl_is_reported(server: kafkafmt.server.Server) -> None:
     with Client(server.port) as client:
         client.send(protocol.MetadataRequest(topics=None), 12)
         assert client.closed()
@@ -505,7 +507,7 @@ def ask_for_ten_seconds(client: Client) -> None:
 def test_client_that_does_not_authenticate_is_disconnected(started: Start, tmp_path: Path, users: Users) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").touch()
-    limits = kafkafmt.ServerLimits(authentication_timeout=0.5)
+    limits = kafkafmt.server.ServerLimits(authentication_timeout=0.5)
     server = started(tmp_path, users=tmp_path / "users", limits=limits)
     with Client(server.port) as idle, Client(server.port) as busy, Client(server.port) as client:
         login_with_tokens(client, "PLAIN", "alice", SECRET)

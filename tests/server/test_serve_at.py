@@ -19,7 +19,7 @@ import kafkafmt
 from kafkafmt import protocol
 from kafkafmt.log.formats.checkpoints import read_leader_epochs
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
 INTERNAL = GOLDEN / "kafka-4.3.1" / "internal" / "log"
 EPOCHS = "leader-epoch-checkpoint"
@@ -50,7 +50,9 @@ def truncated(partition: Path, target: Path, end: int) -> None:
         checkpoint.write_text("\n".join(lines) + "\n")
 
 
-def answers(server: kafkafmt.Server, topic: str, number: int, chance: Random, times: list[int]) -> dict[str, Any]:
+def answers(
+    server: kafkafmt.server.Server, topic: str, number: int, chance: Random, times: list[int]
+) -> dict[str, Any]:
     """Return the responses to all requests for the state of a partition."""
     found: dict[str, Any] = {}
     with Client(server.port) as client:
@@ -89,7 +91,7 @@ def test_state_at_an_offset_equals_a_log_that_ends_there(started: Start, tmp_pat
             assert answers(started(folder, at=end), name, number, chance, times) == expected, (folder, end)
 
 
-def committed(server: kafkafmt.Server, group: str) -> dict[tuple[str, int], tuple[int, int]]:
+def committed(server: kafkafmt.server.Server, group: str) -> dict[tuple[str, int], tuple[int, int]]:
     """Return the committed offset and the leader epoch of each partition."""
     make = protocol.OffsetFetchRequest
     body = make(groups=[make.OffsetFetchRequestGroup(group_id=group, topics=None)])

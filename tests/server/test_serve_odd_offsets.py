@@ -13,7 +13,9 @@ import kafkafmt
 
 
 @pytest.mark.parametrize("kind", DELTAS)
-def test_odd_batches_are_served_unchanged(started: Callable[..., kafkafmt.Server], tmp_path: Path, kind: str) -> None:
+def test_odd_batches_are_served_unchanged(
+    started: Callable[..., kafkafmt.server.Server], tmp_path: Path, kind: str
+) -> None:
     expected = mixed_log(tmp_path, kind)
     data = next((tmp_path / "t-0").glob("*.log")).read_bytes()
     with Client(started(tmp_path).port) as client:

@@ -17,15 +17,16 @@ from golden_cases import BY_NAME
 from serving import Client, fetch_request
 
 import kafkafmt
-from kafkafmt import LogDirectory, ServerLimits, protocol
+from kafkafmt import LogDirectory, protocol
+from kafkafmt.server import ServerLimits
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
 TOPIC = "codec-none"
 
 
 @pytest.fixture
-def server(started: Start) -> kafkafmt.Server:
+def server(started: Start) -> kafkafmt.server.Server:
     return started([str(root) for root in CODECS.roots])
 
 
@@ -33,7 +34,7 @@ def frame(body: Any, version: int) -> bytes:
     return b"".join(map(bytes, protocol.write_request(protocol.make_request(body, version, 1, "test"))))
 
 
-def answers(server: kafkafmt.Server) -> bool:
+def answers(server: kafkafmt.server.Server) -> bool:
     """Return whether the server responds to a new client."""
     with Client(server.port) as client:
         return bool(client.ask(protocol.MetadataRequest(topics=None), 12).topics)
@@ -56,7 +57,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
-def test_malformed_request_closes_only_its_connection(server: kafkafmt.Server, data: bytes) -> None:
+def test_malformed_request_closes_only_its_connection(server: kafkafmt.server.Server, data: bytes) -> None:
     with Client(server.port) as other, Client(server.port) as client:
         client.socket.sendall(data)
         assert client.closed()
@@ -65,7 +66,7 @@ def test_malformed_request_closes_only_its_connection(server: kafkafmt.Server, d
     assert len(lines) == 1, server.messages
 
 
-def test_server_survives_truncated_requests(server: kafkafmt.Server) -> None:
+def test_server_survives_truncated_requests(server: kafkafmt.server.Server) -> None:
     whole = frame(fetch_request({(TOPIC, 0): 0}, 12), 12)
     for size in range(1, len(whole)):
         with Client(server.port) as client:
@@ -75,7 +76,7 @@ def test_server_survives_truncated_requests(server: kafkafmt.Server) -> None:
     assert answers(server)
 
 
-def test_server_survives_mutated_requests(server: kafkafmt.Server) -> None:
+def test_server_survives_mutated_requests(server: kafkafmt.server.Server) -> None:
     chance = Random(5)
     sample = [
         frame(fetch_request({(TOPIC, 0): 0}, 12), 12),
@@ -96,7 +97,7 @@ def test_server_survives_mutated_requests(server: kafkafmt.Server) -> None:
     assert not [line for line in server.messages if "failed: " in line and "Error" in line]
 
 
-def test_failing_connection_is_reported_with_its_reason(server: kafkafmt.Server) -> None:
+def test_failing_connection_is_reported_with_its_reason(server: kafkafmt.server.Server) -> None:
     with Client(server.port) as client:
         client.socket.sendall(struct.pack(">i", 2**30))
         assert client.closed()

@@ -21,7 +21,7 @@ import kafkafmt
 from kafkafmt import LogDirectory, protocol
 from kafkafmt.protocol import ErrorCode
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 CODECS, TORN, TRANSACTIONS = (BY_NAME[f"kafka-4.3.1/{name}"] for name in ("codecs", "torn", "transactions"))
 TOPIC = "codec-none"
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
@@ -294,7 +294,7 @@ def test_tls_clients_read_the_same_records(started: Start, tmp_path: Path) -> No
 
 
 def test_address_that_other_hosts_can_reach_requires_tls() -> None:
-    with pytest.raises(kafkafmt.ServerAddressError, match=r"0\.0\.0\.0"):
+    with pytest.raises(kafkafmt.server.ServerAddressError, match=r"0\.0\.0\.0"):
         kafkafmt.serve(paths(CODECS), "0.0.0.0")
     assert kafkafmt.serve(paths(CODECS), "0.0.0.0", insecure=True).host == "0.0.0.0"
 

@@ -20,7 +20,7 @@ from kafkafmt import protocol
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.settings import ServerLimits
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 Key = tuple[str | UUID, int]
 """Name or id of a topic, and number of a partition."""
 STEPS = 120

@@ -18,8 +18,9 @@ from spark_kafka import Row
 
 import kafkafmt
 from kafkafmt import LogDirectory
+from kafkafmt.typing import Isolation
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 Call = Callable[..., Any]
 NAMES = (
     "kafka-4.3.1/segments",
@@ -50,13 +51,13 @@ def spark() -> Iterator[Call]:
         process.submit(spark_kafka.disconnect).result(60)
 
 
-def options(server: kafkafmt.Server, topic: str = "", **others: object) -> dict[str, object]:
+def options(server: kafkafmt.server.Server, topic: str = "", **others: object) -> dict[str, object]:
     """Return the options of a query that reads one topic, or all topics."""
     chosen = {"subscribe": topic} if topic else {"subscribePattern": ".*"}
     return {"kafka.bootstrap.servers": server.address, "startingOffsets": "earliest"} | chosen | others
 
 
-def rows(log: kafkafmt.Log, isolation: str = "read_uncommitted") -> list[Row]:
+def rows(log: kafkafmt.Log, isolation: Isolation = "read_uncommitted") -> list[Row]:
     return sorted(
         (
             p.topic,
@@ -128,7 +129,7 @@ def test_batch_reads_ranges_of_time(spark: Call, started: Start, generated: Path
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_stream_reads_what_is_available(isolation: str, spark: Call, started: Start, tmp_path: Path) -> None:
+def test_stream_reads_what_is_available(isolation: Isolation, spark: Call, started: Start, tmp_path: Path) -> None:
     log = kafkafmt.open([str(root) for root in TRANSACTIONS.roots])
     level = {"kafka.isolation.level": isolation}
     batches = spark(spark_kafka.read_available, options(started(log), **level), str(tmp_path / "checkpoint"))

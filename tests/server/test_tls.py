@@ -16,9 +16,9 @@ from golden_cases import BY_NAME
 from serving import Client, certificate
 
 import kafkafmt
-from kafkafmt import ServerLimits
+from kafkafmt.server import ServerLimits
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
 TOPIC = "codec-none"
 
@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return certificate(tmp_path)
 
 
-def serve(started: Start, files: tuple[Path, Path], **limits: float) -> kafkafmt.Server:
+def serve(started: Start, files: tuple[Path, Path], **limits: float) -> kafkafmt.server.Server:
     paths = [str(root) for root in CODECS.roots]
     return started(paths, tls_cert=files[0], tls_key=files[1], limits=ServerLimits(**limits))  # type: ignore[arg-type]
 

@@ -16,7 +16,7 @@ from kafkafmt.protocol import ErrorCode
 
 BATCHES, RECORDS = 120, 4
 FIRST_BAD, SINGLE_BAD = (20, 21), 60
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
 
 

@@ -19,7 +19,7 @@ from kafkafmt.protocol import ErrorCode
 from kafkafmt.server import fetch
 from kafkafmt.server.memory import ELEMENT_BYTES, FRAME_MEMORY, MOST_OBJECTS, OBJECT_MEMORY, SHARE
 
-Start = Callable[..., kafkafmt.Server]
+Start = Callable[..., kafkafmt.server.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
 TOPIC = "codec-none"
 FOREVER = 2**31 - 1
@@ -29,7 +29,7 @@ UNKNOWN = 5000
 
 
 @pytest.fixture
-def server(started: Start) -> kafkafmt.Server:
+def server(started: Start) -> kafkafmt.server.Server:
     return started([str(root) for root in CODECS.roots])
 
 
@@ -64,7 +64,7 @@ def waits_at_the_end(port: int, forgotten: int) -> bytes:
     return frame(fetch_request({(TOPIC, 0): end}, 12, forgotten=[numbers], **limits), 12)
 
 
-def test_waiting_fetch_requests_reserve_no_memory(server: kafkafmt.Server) -> None:
+def test_waiting_fetch_requests_reserve_no_memory(server: kafkafmt.server.Server) -> None:
     data = waits_at_the_end(server.port, MOST_OBJECTS - 10)
     count = OBJECT_MEMORY // ((MOST_OBJECTS - 10) * ELEMENT_BYTES) + 1
     with connections(server.port, data, count) as waiting:
@@ -74,12 +74,12 @@ def test_waiting_fetch_requests_reserve_no_memory(server: kafkafmt.Server) -> No
             waiting[-1].recv(1)
 
 
-def closed_when_full(server: kafkafmt.Server) -> list[str]:
+def closed_when_full(server: kafkafmt.server.Server) -> list[str]:
     return [message for message in list(server.messages) if "the memory for requests is full" in message]
 
 
 @pytest.mark.parametrize("sent", [0, 5000, FRAME_BYTES - 1])
-def test_incomplete_requests_do_not_block_other_clients(server: kafkafmt.Server, sent: int) -> None:
+def test_incomplete_requests_do_not_block_other_clients(server: kafkafmt.server.Server, sent: int) -> None:
     data = FRAME_BYTES.to_bytes(4, "big") + bytes(sent)
     with connections(server.port, data, CONNECTIONS + 4):
         assert_large_requests_are_answered(server.port)
@@ -91,7 +91,7 @@ def test_incomplete_requests_do_not_block_other_clients(server: kafkafmt.Server,
 
 
 def test_one_connection_uses_at_most_an_eighth_of_the_memory(started: Start) -> None:
-    limits = kafkafmt.ServerLimits(max_frame_bytes=1 << 30)
+    limits = kafkafmt.server.ServerLimits(max_frame_bytes=1 << 30)
     server = started([str(root) for root in CODECS.roots], limits=limits)
     with connections(server.port, (FRAME_MEMORY // SHARE + 1).to_bytes(4, "big"), 1) as (connection,):
         assert connection.recv(1) == b""
@@ -123,7 +123,9 @@ def new_member(client: Client, padding: int) -> None:
     client.send(body, 9)
 
 
-def assert_nothing_held(server: kafkafmt.Server, kind: type[Any], waiting: Callable[[Any], bool], count: int) -> None:
+def assert_nothing_held(
+    server: kafkafmt.server.Server, kind: type[Any], waiting: Callable[[Any], bool], count: int
+) -> None:
     """Wait until `count` members wait. Check that no request of type `kind` is in memory, and that none is reserved."""
     assert server._shared is not None
     assert server._groups is not None
@@ -139,7 +141,7 @@ def assert_nothing_held(server: kafkafmt.Server, kind: type[Any], waiting: Calla
     assert server._shared.memory.objects.has(OBJECT_MEMORY)
 
 
-def test_waiting_members_of_a_group_keep_no_request_in_memory(server: kafkafmt.Server) -> None:
+def test_waiting_members_of_a_group_keep_no_request_in_memory(server: kafkafmt.server.Server) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(server.port)) for _ in range(5)]
         new_member(clients[0], 0)
@@ -149,7 +151,7 @@ def test_waiting_members_of_a_group_keep_no_request_in_memory(server: kafkafmt.S
         assert_nothing_held(server, protocol.JoinGroupRequest, lambda member: member.awaits_join, 4)
 
 
-def test_waiting_sync_requests_are_not_kept_in_memory(server: kafkafmt.Server) -> None:
+def test_waiting_sync_requests_are_not_kept_in_memory(server: kafkafmt.server.Server) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(server.port)) for _ in range(3)]
         new_member(clients[0], 0)
@@ -165,7 +167,7 @@ def test_waiting_sync_requests_are_not_kept_in_memory(server: kafkafmt.Server) -
         assert_nothing_held(server, protocol.SyncGroupRequest, lambda member: member.respond_to_sync is not None, 2)
 
 
-def test_wait_of_a_fetch_request_is_limited(server: kafkafmt.Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_of_a_fetch_request_is_limited(server: kafkafmt.server.Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "MOST_WAIT", 0.3)
     with Client(server.port, timeout=10) as client:
         end = client.offset(TOPIC, 0, -1).offset
@@ -174,7 +176,7 @@ def test_wait_of_a_fetch_request_is_limited(server: kafkafmt.Server, monkeypatch
 
 
 def test_fetch_request_is_answered_at_once_if_too_many_partitions_wait(
-    server: kafkafmt.Server, monkeypatch: pytest.MonkeyPatch
+    server: kafkafmt.server.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "FREE_WAITING", 0)
     monkeypatch.setattr(fetch, "MOST_WAITING", 0)
@@ -188,7 +190,7 @@ def ask_in_session(client: Client, session_id: int, epoch: int, wanted: dict[Any
     return client.ask(fetch_request(wanted, 12, session_id=session_id, session_epoch=epoch, **fields), 12)
 
 
-def test_unknown_partitions_of_a_session_are_reported_once(server: kafkafmt.Server) -> None:
+def test_unknown_partitions_of_a_session_are_reported_once(server: kafkafmt.server.Server) -> None:
     wanted = {("missing", number): 0 for number in range(UNKNOWN)}
     with Client(server.port) as client:
         first = ask_in_session(client, 0, 0, wanted)

@@ -30,7 +30,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 from damaged_logs import cat, write_mixed_directory
@@ -53,6 +53,7 @@ from kafkafmt.spark.schema import ddl_of
 from kafkafmt.spark.session import make_session
 from kafkafmt.spark.source.data_source import KafkaLogReader, KafkaLogSource
 from kafkafmt.spark.source.stream import KafkaLogStreamReader
+from kafkafmt.typing import OnError
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -220,7 +221,8 @@ def check_functions(spark: SparkSession, chance: Random, root: Path, faults: Fau
     slices = chance.randrange(1, 6)
     frame = spark.createDataFrame([(p, n) for n, p in enumerate(paths)], "path string, n int").repartition(slices)
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(chance.choice((1, 2, 10_000))))
-    for on_error in chance.sample(("skip", "column", "fail"), 2):
+    ways: tuple[OnError | Literal["column"], ...] = ("skip", "column", "fail")
+    for on_error in chance.sample(ways, 2):
         read = read_paths(columns=COLUMNS, keep={"n": "int"}, on_error=on_error)
         try:
             rows = frame.mapInArrow(flaky(read, faults), read.schema).toArrow().to_pylist()
@@ -244,7 +246,7 @@ def check_functions(spark: SparkSession, chance: Random, root: Path, faults: Fau
     )
     blobs = [(p.read_bytes(), n) for n, p in enumerate(sorted(root.glob("*/*.log")))]
     frame = spark.createDataFrame(blobs, "records binary, n int").repartition(slices)
-    for on_error in chance.sample(("skip", "column"), 1):
+    for on_error in chance.sample(ways[:2], 1):
         decode = decode_batches(columns=BLOB, keep={"n": "int"}, on_error=on_error)
         rows = frame.mapInArrow(flaky(decode, faults), decode.schema).toArrow().to_pylist()
         batch = pa.RecordBatch.from_pydict(

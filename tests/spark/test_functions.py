@@ -237,8 +237,8 @@ def test_decode_partition_decodes_a_field_of_each_row() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: decode_batches(on_error="ignore"), "on_error is 'ignore'"),
-        (lambda: decode_partition(on_error="column"), "on_error is 'column'"),
+        (lambda: decode_batches(on_error="ignore"), "on_error is 'ignore'"),  # type: ignore[arg-type]
+        (lambda: decode_partition(on_error="column"), "on_error is 'column'"),  # type: ignore[arg-type]
         (lambda: decode_batches(columns=("topic", "offset")), "record data does not contain the topic"),
         (lambda: decode_batches(columns=("ofset",)), "unknown column 'ofset'"),
         (lambda: decode_batches(keep={"offset": "int"}), "the output would contain the column offset twice"),

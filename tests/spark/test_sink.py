@@ -62,7 +62,7 @@ def test_partitions_are_chosen_by_key_like_kafkas_producer(spark: SparkSession, 
         "'t' topic", "if(id % 7 = 0, null, cast(id as string)) key", "cast(id as string) value"
     )
     write(frame, path, partitions="4")
-    by_key, nulls = kafkafmt.Partitioner(4), []
+    by_key, nulls = kafkafmt.records.Partitioner(4), []
     log = kafkafmt.open(path)
     assert [p.partition for p in log.partitions] == [0, 1, 2, 3]
     for partition in log:

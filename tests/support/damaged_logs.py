@@ -18,6 +18,7 @@ from writing import FIRST
 import kafkafmt
 from kafkafmt import LogDirectory
 from kafkafmt.cli.main import group
+from kafkafmt.constants import CODEC_NAMES
 from kafkafmt.log import discover
 
 DAY = 86_400_000
@@ -95,7 +96,7 @@ def _write_old_partition(folder: Path, chance: Random) -> None:
                 (key, value, now if magic else -1)
                 for key, value, *_ in (_record(chance, now) for _ in range(chance.randrange(1, 9)))
             ]
-            codec = chance.choice(("none", "gzip", "snappy", "lz4"))
+            codec = chance.choice(CODEC_NAMES[:4])
             batches.append(kafkafmt.build_batch(records, magic=magic, codec=codec, base_offset=offset))
             offset += len(records) + chance.choice((0, 0, 0, 3))
         (folder / f"{base:020}.log").write_bytes(b"".join(batches))

@@ -142,7 +142,7 @@ def conversation() -> tuple[bytes, bytes]:
             [(b"customer-7", b'{"order": 21}', START), (b"customer-8", b'{"order": 24}', START + STEP)]
         )
     )
-    kafkafmt.assign_offsets(batch, 7)
+    kafkafmt.records.assign_offsets(batch, 7)
     part = answer.PartitionData(partition_index=0, high_watermark=9, last_stable_offset=9, records=bytes(batch))
     body = answer(responses=[answer.FetchableTopicResponse(topic="orders", partitions=[part])])
     asked = b"".join(protocol.write_request(protocol.make_request(request, 12, 1, client_id="shop")))

@@ -7,8 +7,9 @@ from random import Random
 from typing import Any
 
 from kafkafmt import LogWriter
+from kafkafmt.typing import Codec
 
-CODECS = ("none", "none", "gzip", "zstd", "lz4", "snappy")
+CODECS: tuple[Codec, ...] = ("none", "none", "gzip", "zstd", "lz4", "snappy")
 """The codecs of random batches. A third of the batches is uncompressed."""
 
 
@@ -26,7 +27,7 @@ class RandomProducers:
         self._writer = writer
         self._sequences: dict[int, int] = {}
 
-    def append(self, producer: int, action: float, records: Sequence[Any], codec: str) -> None:
+    def append(self, producer: int, action: float, records: Sequence[Any], codec: Codec) -> None:
         """Append a batch. `action` is a number from 0 to 1 that decides how.
 
         Below 0.4, the batch has no producer id. Below 0.7, it belongs to a transaction. Otherwise, it

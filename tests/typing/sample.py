@@ -6,6 +6,7 @@ from uuid import UUID
 
 import kafkafmt
 from kafkafmt import LogDirectory, Partition, Record, protocol
+from kafkafmt.typing import Isolation, Sources, Time
 
 
 def open_log() -> None:
@@ -32,6 +33,8 @@ def read_partition(orders: Partition) -> None:
     orders.to_arrow(["offset", "value"], start_time=1_760_000_000_000)
     assert_type(orders.find(key="a", headers=["b", ("c", b"d")], value_json={"e.f": 1}, start=5), Iterator[Record])
     assert_type(orders.follow(idle_timeout=1), Iterator[Record])
+    orders.to_arrow(isolation="read_comitted")  # type: ignore[arg-type]  # pyright: ignore
+    orders.to_batches(on_error="skp")  # type: ignore[arg-type]  # pyright: ignore
     orders.find(value_regex=5)  # type: ignore[arg-type]  # pyright: ignore
     orders.records(strat=3)  # type: ignore[call-overload]  # pyright: ignore
     orders.to_arrow(beginning=3)  # type: ignore[call-arg]  # pyright: ignore
@@ -52,13 +55,14 @@ def build(record: Record) -> None:
     kafkafmt.build_batch([(None, bytearray(b"v"), 5, [("name", b"value")], 7)])
     kafkafmt.build_batch([(b"k", b"v", 5, {"name": b"value"})])
     assert_type(kafkafmt.build_batches([record], max_bytes=1 << 20, producer_id=7), Iterator[bytes])
-    builder = kafkafmt.BatchBuilder(max_bytes=16384)
+    builder = kafkafmt.records.BatchBuilder(max_bytes=16384)
     assert_type(builder.append(b"k", b"v", 5), bool)
     assert_type(builder.extend([record]), int)
     assert_type(builder.finish(), bytes)
     kafkafmt.build_batch([b"value"])  # type: ignore[list-item]  # pyright: ignore
+    kafkafmt.build_batch([], codec="zst")  # type: ignore[arg-type]  # pyright: ignore
     kafkafmt.build_batch([], codex="zstd")  # type: ignore[call-arg]  # pyright: ignore
-    validated = kafkafmt.validate_and_assign_offsets(batch, 1000, codec="producer", leader_epoch=3)
+    validated = kafkafmt.records.validate_and_assign_offsets(batch, 1000, codec="producer", leader_epoch=3)
     assert_type(validated.next_offset, int)
     assert_type(bytes(validated), bytes)
 
@@ -99,9 +103,16 @@ def write_messages() -> None:
     protocol.MetadataReqest()  # type: ignore[attr-defined]  # pyright: ignore
 
 
+def read_all(paths: Sources, isolation: Isolation, since: Time) -> None:
+    log = kafkafmt.open(paths if isinstance(paths, str) else "/var/lib/kafka/data")
+    log.to_arrow(topics="orders", isolation=isolation, start_time=since)
+    assert_type(log.groups().to_dict(), dict[str, Any])
+    kafkafmt.verfy(paths)  # type: ignore[attr-defined]  # pyright: ignore
+
+
 def audit() -> None:
     report = kafkafmt.verify("/var/lib/kafka/data", topics=["orders"])
-    assert_type(report, kafkafmt.VerifyReport)
+    assert_type(report, kafkafmt.reports.VerifyReport)
 
 
 def pass_open_logs() -> None:
@@ -118,7 +129,7 @@ def pass_open_logs() -> None:
     kafkafmt.scan_polars(log["orders"])
     kafkafmt.metadata(log)
     kafkafmt.open(log["orders"], [log["users", 0], "/mnt/other"])
-    assert_type(list(kafkafmt.dump(log["orders"])), list[kafkafmt.DumpedFile])
+    assert_type(list(kafkafmt.dump(log["orders"])), list[kafkafmt.reports.DumpedFile])
     kafkafmt.verify(5)  # type: ignore[arg-type]  # pyright: ignore
     kafkafmt.salvage(log, log)  # type: ignore[arg-type]  # pyright: ignore
 
@@ -133,10 +144,10 @@ def export() -> None:
 
 def cluster_metadata() -> None:
     state = kafkafmt.metadata("/var/lib/kafka/data", at=5)
-    assert_type(state, kafkafmt.ClusterMetadata)
+    assert_type(state, kafkafmt.reports.ClusterMetadata)
     assert_type([p.isr for t in state.topics for p in t.partitions], list[tuple[int, ...]])
     assert_type(state.configs[0].value, str | None)
-    found = kafkafmt.metadata_diff(state, state, views="topics")
+    found = state.diff(state, views="topics")
     assert_type([d.key for d in found.differences], list[dict[str, Any]])
-    assert_type(kafkafmt.metadata_commands(state), str)
+    assert_type(state.commands(), str)
     assert_type(kafkafmt.doctor().java.release, int | None)

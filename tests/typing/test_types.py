@@ -63,9 +63,9 @@ def test_pyright_knows_the_type_of_every_public_symbol(pyright: list[str], tmp_p
 @pytest.mark.parametrize(
     ("options", "function", "other"),
     [
-        (BuilderOptions, kafkafmt.BatchBuilder.__init__, set()),
-        (BatchOptions, kafkafmt.BatchBuilder.__init__, {"max_bytes"}),
-        (ValidatorOptions, kafkafmt.LogValidator.__init__, set()),
+        (BuilderOptions, kafkafmt.records.BatchBuilder.__init__, set()),
+        (BatchOptions, kafkafmt.records.BatchBuilder.__init__, {"max_bytes"}),
+        (ValidatorOptions, kafkafmt.records.LogValidator.__init__, set()),
         (BufferSelection, kafkafmt.read_records, {"buffer", "views", "columns"}),
     ],
 )

@@ -54,7 +54,7 @@ class DumpedRecord(NamedTuple):
     is_valid, crc
         None for records of magic 2.
     control
-        The decoded control record (see `kafkafmt.decode_control_record`), or the error if it cannot
+        The decoded control record (see `kafkafmt.records.decode_control_record`), or the error if it cannot
         be decoded. None for data records.
     """
 

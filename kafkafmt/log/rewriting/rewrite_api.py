@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...constants import DEFAULT_MAX_BATCH_BYTES
+from ...constants import DEFAULT_MAX_BATCH_BYTES, ON_ERROR, Codec, OnError
 from ...records import BatchBuilder
 from ...records.builder import codec_id
 from ...support import arguments
@@ -48,7 +48,6 @@ from ..writing import CLUSTER_METADATA, metadata_logs, strays
 from .record_rules import record_rules
 from .rewrite_partition import Changes, Counts, rewrite_partition
 
-ON_ERROR = ("fail", "skip")
 MARKER_LOST = "read_committed_differs"
 """Error code if only a transaction index shows that a transaction was aborted."""
 
@@ -146,9 +145,9 @@ def rewrite(
     before_time: Time | None = None,
     compact: bool = False,
     drop_tombstones: bool = False,
-    codec: str | int | None = None,
+    codec: Codec | int | None = None,
     level: int | None = None,
-    on_error: str = "fail",
+    on_error: OnError = "fail",
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     threads: int | None = None,
@@ -303,7 +302,7 @@ def _changes(
     before_time: Time | None,
     compact: bool,
     drop_tombstones: bool,
-    codec: str | int | None,
+    codec: Codec | int | None,
     level: int | None,
 ) -> Changes:
     time = None if before_time is None else arguments.millis("before_time", before_time)

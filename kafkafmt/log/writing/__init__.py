@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         read_metadata,
         strays,
     )
-    from .settings import LogSettings
+    from .settings import LogSettings, LogSettingsOptions
     from .writer import Appended, LogWriter
 else:
     __getattr__ = names_on_demand(
@@ -32,13 +32,13 @@ else:
                 "CLUSTER_METADATA", "METADATA_LOG", "Metadata", "StrayPartitionWarning", "base64_uuid",
                 "metadata_logs", "node_id", "read_metadata", "strays",
             ),
-            "settings": ("LogSettings",),
+            "settings": ("LogSettings", "LogSettingsOptions"),
             "writer": ("Appended", "LogWriter"),
         },
     )  # fmt: skip
 
 __all__ = [
     "CLUSTER_METADATA", "LOCK", "MAX_SEGMENT_BYTES", "METADATA_LOG", "Appended", "LogDirectory", "LogSettings",
-    "LogWriter", "Metadata", "State", "StrayPartitionWarning", "all_or_nothing", "base64_uuid", "metadata_logs",
-    "node_id", "read_metadata", "read_through", "release_lock", "scan_tables", "strays", "take_lock",
+    "LogSettingsOptions", "LogWriter", "Metadata", "State", "StrayPartitionWarning", "all_or_nothing", "base64_uuid",
+    "metadata_logs", "node_id", "read_metadata", "read_through", "release_lock", "scan_tables", "strays", "take_lock",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...constants import CODEC_NAMES
+from ...constants import CODEC_NAMES, Codec
 from ...log.formats import MAX_PARTITION, is_topic_name
 from ...log.writing import LogSettings
 from ...records import BatchBuilder
@@ -43,7 +43,7 @@ class WriteOptions:
     """Topic of all rows. If None, the column topic contains the topic of each row."""
     partitions: int
     """Partitions of a topic that does not exist yet, for rows without a partition number."""
-    codec: str
+    codec: Codec
     level: int | None
     batch_bytes: int
     segment_bytes: int

@@ -42,7 +42,7 @@ def segment(path: Path, *batches: bytes, base: int = 0, topic: str = "t-0") -> P
     return path
 
 
-def only(report: kafkafmt.StatsReport) -> Any:
+def only(report: kafkafmt.reports.StatsReport) -> Any:
     (topic,) = report.topics
     return topic.content
 

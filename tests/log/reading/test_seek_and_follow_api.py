@@ -48,7 +48,7 @@ def test_seek_returns_what_the_command_prints(root: Path) -> None:
         }
         assert list(answer) == list(done)
     found = partition.seek(timestamp=datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC))
-    assert isinstance(found, kafkafmt.Position)
+    assert isinstance(found, kafkafmt.reports.Position)
     assert (found.offset, found.timestamp, found.segment) == (2, 2000, f"{0:020}.log")
 
 
@@ -138,7 +138,7 @@ def test_log_follow_selects_topics_and_ends(root: Path) -> None:
     assert {p.topic for p, _ in log.follow(poll=0.01, idle_timeout=0)} == {"t", "u"}
     assert {p.topic for p, _ in log.follow("u*", poll=0.01, idle_timeout=0)} == {"u"}
     with pytest.raises(ValueError, match="isolation"):
-        log.follow(isolation="serializable")
+        log.follow(isolation="serializable")  # type: ignore[arg-type]
 
 
 def test_groups_to_dict_is_the_json_of_the_command() -> None:

@@ -62,7 +62,7 @@ def damaged(made: bytes) -> bytes:
     return made[:-3] + bytes([made[-3] ^ 1]) + made[-2:]
 
 
-def merge(paths: list[Path], output: Path, **options: Any) -> k.SalvageReport:
+def merge(paths: list[Path], output: Path, **options: Any) -> k.reports.SalvageReport:
     return k.salvage(paths, output, replicas="merge", **options)
 
 
@@ -82,14 +82,14 @@ def batches_in(root: Path) -> list[tuple[int, int, bytes]]:
     return found
 
 
-def sources(report: k.SalvageReport) -> list[tuple[str, int, int]]:
+def sources(report: k.reports.SalvageReport) -> list[tuple[str, int, int]]:
     """Return the name of the log directory, and the first and last offset of each source range."""
     (partition,) = report.partitions
     assert partition.sources is not None
     return [(Path(s.path).parent.name, s.first_offset, s.last_offset) for s in partition.sources]
 
 
-def lost(report: k.SalvageReport) -> list[tuple[int | None, int | None]]:
+def lost(report: k.reports.SalvageReport) -> list[tuple[int | None, int | None]]:
     return [(d.first_offset, d.last_offset) for d in report.partitions[0].source.damaged]
 
 
@@ -193,7 +193,7 @@ def test_merge_contains_whole_batches_with_at_least_the_records_of_each_replica(
         shutil.rmtree(root)
 
 
-def check_copy(root: Path, report: k.SalvageReport, expected: Mapping[int, bytes | None]) -> None:
+def check_copy(root: Path, report: k.reports.SalvageReport, expected: Mapping[int, bytes | None]) -> None:
     """Check that a merged log is valid, that its report agrees with it, and that salvage does not change it."""
     offsets = [offset for offset, _ in values(root / "merged")]
     assert offsets == sorted(set(offsets))

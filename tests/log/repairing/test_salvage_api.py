@@ -43,14 +43,14 @@ def test_report_and_copy_equal_those_of_the_command(name: str, options: dict[str
 
 def test_report_describes_source_and_copy(source: Path, tmp_path: Path) -> None:
     report = kafkafmt.salvage(source, tmp_path / "out", abort_open_transactions=True)
-    assert isinstance(report, kafkafmt.SalvageReport)
+    assert isinstance(report, kafkafmt.reports.SalvageReport)
     assert report.output == tmp_path / "out"
     valid, damaged = report.partitions
     assert (valid.topic, valid.partition, valid.source.ok) == ("a", 0, True)
     assert Path(damaged.path) == tmp_path / "out" / "b-0"
     assert (damaged.segments, damaged.batches, damaged.next_offset) == (2, 4, 5)  # an abort marker at offset 4
     (transaction,) = damaged.open_transactions
-    assert isinstance(transaction, kafkafmt.OpenTransaction)
+    assert isinstance(transaction, kafkafmt.reports.OpenTransaction)
     assert (transaction.first_offset, transaction.aborted_at, transaction.remedy) == (2, 4, None)
     assert (report.ok, report.exit_code) == (False, 1)
     assert kafkafmt.verify(tmp_path / "out").ok

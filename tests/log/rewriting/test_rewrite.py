@@ -19,6 +19,7 @@ from writing import FIRST
 import kafkafmt as k
 from kafkafmt.log.rewriting import rewrite_partition
 from kafkafmt.log.rewriting.filtered_batch import empty_batch
+from kafkafmt.typing import Codec
 
 VALID = [c for c in [*CASES, *LEGACY] if not c.torn and not re.search("truncated|unclean|nested", c.name)]
 
@@ -125,7 +126,7 @@ def check_producers(source: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
-def test_recompressed_golden_log_has_the_same_records(codec: str, tmp_path: Path) -> None:
+def test_recompressed_golden_log_has_the_same_records(codec: Codec, tmp_path: Path) -> None:
     golden = case("codecs")
     k.rewrite(golden.roots, tmp_path / "out", codec=codec)
     for p in sources(golden):

@@ -23,6 +23,7 @@ from kafkafmt.log.inspecting.dump_items import DumpedBatch, Problem
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.record_selection import Selection
 from kafkafmt.log.storage.file_view import FileView
+from kafkafmt.typing import Codec
 
 LOGS = sorted(
     {path.parent for path in GOLDEN.glob("*/*/log/**/*.log") if path.stat().st_size > 2 * SECTOR}, key=lambda p: str(p)
@@ -39,7 +40,7 @@ def segments_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.log") if path.stat().st_size)
 
 
-def written(folder: Path, batches: int = 40, size: int = 700, codec: str = "none") -> Path:
+def written(folder: Path, batches: int = 40, size: int = 700, codec: Codec = "none") -> Path:
     """Write a partition with one batch of ten records for each append, and return its only segment."""
     with kafkafmt.LogDirectory(folder) as log:
         writer = log.writer("t", 0)
@@ -100,7 +101,7 @@ def test_log_is_read_as_if_unreadable_sectors_contained_filler(
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_only_batches_in_unreadable_sectors_are_lost(disk: BadSectors, tmp_path: Path, codec: str) -> None:
+def test_only_batches_in_unreadable_sectors_are_lost(disk: BadSectors, tmp_path: Path, codec: Codec) -> None:
     path = written(tmp_path / "log", batches=200, codec=codec)
     log = PartitionLog(discover([tmp_path / "log"]).partitions[0])
     batches = [

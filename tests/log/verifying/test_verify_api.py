@@ -58,7 +58,7 @@ def test_report_equals_that_of_the_command(name: str, options: dict[str, Any]) -
 
 def test_report_is_typed_and_frozen(logs: Path) -> None:
     report = kafkafmt.verify(logs)
-    assert isinstance(report, kafkafmt.VerifyReport)
+    assert isinstance(report, kafkafmt.reports.VerifyReport)
     valid, damaged, _ = report.partitions
     assert (valid.topic, valid.partition, valid.ok, valid.records_lost) == ("a", 0, True, 0)
     (span,) = damaged.damaged
@@ -155,7 +155,7 @@ def test_unreadable_partition_does_not_end_the_run(unreadable: Path) -> None:
     report = kafkafmt.verify(unreadable, on_message=messages.append)
     assert [p.partition for p in report.partitions] == [1, 0]
     why = f"{unreadable / 'a-0' / SEGMENT}: Input/output error"
-    assert report.unreadable == (kafkafmt.UnreadablePartition("a", 0, str(unreadable / "a-0"), why),)
+    assert report.unreadable == (kafkafmt.reports.UnreadablePartition("a", 0, str(unreadable / "a-0"), why),)
     assert (report.ok, report.exit_code) == (False, 3)
     assert messages == list(report.messages) == [f"a-0 cannot be read: {why}"]
     assert report.to_dict() == json.loads(inside("verify", unreadable, "--format", "json").stdout)

@@ -23,6 +23,7 @@ from writing import FIRST, offsets, problems, some
 from kafkafmt.log import DamagedLogError, LogDirectory, LogWriter, PartitionLog, discover
 from kafkafmt.log.formats.checkpoints import read_offset_checkpoint
 from kafkafmt.records.signatures import BuilderOptions
+from kafkafmt.typing import Codec
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 900, "index_interval_bytes": 150}
 
@@ -224,7 +225,7 @@ class Machine(RuleBasedStateMachine):
     @rule(
         values=st.lists(st.binary(max_size=60), min_size=1, max_size=8), codec=st.sampled_from(["none", "zstd", "gzip"])
     )
-    def append(self, values: list[bytes], codec: str) -> None:
+    def append(self, values: list[bytes], codec: Codec) -> None:
         first = self.end
         records = [(None, v, FIRST + first + i) for i, v in enumerate(values)]
         assert self.writer.append(records, codec=codec) == (first, first + len(values) - 1)

@@ -1,0 +1,94 @@
+"""The classes of the results that functions such as `kafkafmt.verify` return.
+
+Most of them are frozen dataclasses with the methods `to_dict`, which returns the JSON report of the
+corresponding command, and `_repr_html_`, which notebooks call.
+"""
+
+from .exporting import ExportReport
+from .kraft.cluster_metadata import ClusterMetadata
+from .kraft.diff import MetadataDiff, MetadataDifference
+from .kraft.models import (
+    ClusterInfo,
+    Endpoint,
+    MetadataAcl,
+    MetadataBroker,
+    MetadataConfig,
+    MetadataController,
+    MetadataFeature,
+    MetadataPartition,
+    MetadataQuota,
+    MetadataScram,
+    MetadataToken,
+    MetadataTopic,
+    MetadataVoter,
+    ReplayProblem,
+    SupportedFeature,
+)
+from .log.inspecting import (
+    Content,
+    Difference,
+    DiffReport,
+    DumpedFile,
+    PartitionDiff,
+    PartitionStats,
+    PartitionSummary,
+    StatsReport,
+    Summary,
+    TopicStats,
+)
+from .log.reading import Position, Sent
+from .log.repairing import OpenTransaction, SalvagedPartition, SalvageReport, SourceRange
+from .log.rewriting import RestoredPartition, RestoreReport, RewriteReport, RewrittenPartition
+from .log.verifying import PartitionReport, UnreadablePartition, VerifyReport
+from .making.make_log import MadePartition, MakeReport
+from .support.installation import Installation
+from .view import Groups
+
+__all__ = [
+    "ClusterInfo",
+    "ClusterMetadata",
+    "Content",
+    "DiffReport",
+    "Difference",
+    "DumpedFile",
+    "Endpoint",
+    "ExportReport",
+    "Groups",
+    "Installation",
+    "MadePartition",
+    "MakeReport",
+    "MetadataAcl",
+    "MetadataBroker",
+    "MetadataConfig",
+    "MetadataController",
+    "MetadataDiff",
+    "MetadataDifference",
+    "MetadataFeature",
+    "MetadataPartition",
+    "MetadataQuota",
+    "MetadataScram",
+    "MetadataToken",
+    "MetadataTopic",
+    "MetadataVoter",
+    "OpenTransaction",
+    "PartitionDiff",
+    "PartitionReport",
+    "PartitionStats",
+    "PartitionSummary",
+    "Position",
+    "ReplayProblem",
+    "RestoreReport",
+    "RestoredPartition",
+    "RewriteReport",
+    "RewrittenPartition",
+    "SalvageReport",
+    "SalvagedPartition",
+    "Sent",
+    "SourceRange",
+    "StatsReport",
+    "Summary",
+    "SupportedFeature",
+    "TopicStats",
+    "UnreadablePartition",
+    "VerifyReport",
+]
