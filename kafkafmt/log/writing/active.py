@@ -27,22 +27,7 @@ def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
 
 
 class ActiveSegment:
-    """Writes to the active segment of a partition.
-
-    Parameters
-    ----------
-    folder : Path
-        The partition directory. The segment's files must exist.
-    indexes : SegmentIndexes
-        The state of the offset index and the time index. All entries must already be in the index
-        files.
-    size : int
-        Size of the `.log` file in bytes.
-    first_timestamp : int or None
-        Largest timestamp in the first batch, in ms. None if the segment is empty.
-    created : int
-        Time at which the segment was created or opened, in ms.
-    """
+    """Writes to the active segment of a partition. The segment's files must exist, with all index entries in them."""
 
     def __init__(
         self, folder: Path, indexes: SegmentIndexes, size: int, first_timestamp: int | None, created: int
@@ -63,10 +48,7 @@ class ActiveSegment:
         ]
 
     def append(self, data: bytes | memoryview, table: BatchTable) -> None:
-        """Append the batches in `data` to the `.log` file, and add their entries to the indexes.
-
-        `table` contains the headers of the batches, with positions relative to the start of `data`.
-        """
+        """Append the batches in `data` to the `.log` file, and add their entries to the indexes."""
         before, ends = self.indexes.copy(), self._ends.copy()
         try:
             self._write(0, data)

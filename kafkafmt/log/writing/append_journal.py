@@ -54,10 +54,7 @@ def read_journal(path: Path) -> Journal:
 
 
 def write_journal(path: Path, journal: Journal) -> None:
-    """Write the journal of the log directory `path` to disk and sync it.
-
-    If the journal is empty, delete the file.
-    """
+    """Write and sync the journal of the log directory `path`, or delete the file if the journal is empty."""
     if journal.in_progress or journal.versions:
         content = {"under_way": journal.in_progress, "versions": journal.versions}
         replace_file(path / JOURNAL_FILE, json.dumps(content).encode())
@@ -67,12 +64,8 @@ def write_journal(path: Path, journal: Journal) -> None:
 
 
 def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:
-    """Undo the appends that are listed as in progress in the journal of the log directory `path`.
-
-    Each partition is truncated to the end that it had before the append. A partition is left
-    unchanged if a later leader, such as a broker, has appended to it in the meantime. The function
-    `open_writer` opens a partition for writing.
-    """
+    """Truncate each partition whose append is in progress in the journal to its end before the append."""
+    # A partition is left unchanged if a later leader, such as a broker, has appended to it in the meantime.
     journal = read_journal(path)
     if journal.in_progress:
         for topic, partition, offset, epoch in journal.in_progress:

@@ -22,28 +22,8 @@ Key = tuple[str, int]
 def all_or_nothing(
     directory: LogDirectory, keys: Iterable[Key], app: str | None = None, version: int | None = None
 ) -> Iterator[dict[Key, LogWriter] | None]:
-    """Return a context manager that makes the appends in its block atomic: either all or none of them are kept.
-
-    If the block raises an error or the process is killed, all appends are undone.
-
-    Parameters
-    ----------
-    directory : LogDirectory
-        An open log directory.
-    keys : iterable of (str, int)
-        Topic and partition number of each partition to append to.
-    app : str, optional
-        Name of the application that appends.
-    version : int, optional
-        A number that increases with each block of `app`. If `app` has already completed a block
-        with this version or a higher one, the value of the context manager is None.
-
-    Returns
-    -------
-    context manager
-        Its value is a dict that maps each key to a `LogWriter`. The writers are closed at the end
-        of the block.
-    """
+    """Undo all appends of the block if it raises an error or the process is killed."""
+    # The value is None if `app` has already completed a block with this `version` or a higher one.
     directory.check_process()
     versions = read_journal(directory.path).versions
     completed = versions

@@ -9,12 +9,8 @@ from ...types import BatchTable
 
 
 def check(table: BatchTable, next_offset: int, segment_bytes: int) -> list[int]:
-    """Check offsets and sizes of batches to append, and return the last offset of each batch.
-
-    Raise InvalidError if the offsets do not increase, if the first offset is below `next_offset`,
-    or if a last offset is the largest possible offset. Raise TooLargeError if a batch is larger
-    than `segment_bytes`.
-    """
+    """Return the last offset of each batch to append. InvalidError: offsets are wrong."""
+    # TooLargeError: a batch is too large.
     lasts, before = [], next_offset - 1
     names = ("base_offset", "last_offset_delta", "size", "position")
     for base, delta, size, position in zip(*(table[name].tolist() for name in names), strict=True):
@@ -34,12 +30,9 @@ def check(table: BatchTable, next_offset: int, segment_bytes: int) -> list[int]:
 
 
 def check_transactions(table: BatchTable, opened: set[int]) -> None:
-    """Raise InvalidError if a producer with an open transaction appends a non-transactional batch.
-
-    A broker does not start if a log contains a non-transactional batch inside a transaction of the
-    same producer. `opened` contains the ids of the producers in `table` that have an open transaction. The
-    function updates `opened` with the transactions that the batches begin or end.
-    """
+    """Raise InvalidError if a producer with an open transaction appends a non-transactional batch. Update `opened`."""
+    # A broker does not start if a log contains such a batch. `opened` contains the ids of the producers in
+    # `table` that have an open transaction.
     names = ("producer_id", "attributes", "position", "base_offset")
     for producer_id, attributes, position, base in zip(*(table[name].tolist() for name in names), strict=True):
         if producer_id < 0:

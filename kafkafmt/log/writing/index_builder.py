@@ -47,13 +47,9 @@ The limit exists because an offset index stores positions as int32.
 
 
 class SegmentIndexes:
-    """Builds the offset index and the time index of one segment from its batches.
+    """Builds the offset index and the time index of one segment."""
 
-    Attributes
-    ----------
-    offset_entries, time_entries : int
-        Number of entries so far, including the entries that `take` has returned.
-    """
+    # Its counts include entries that `take` has returned.
 
     offset_entries: int
     time_entries: int
@@ -78,11 +74,7 @@ class SegmentIndexes:
         return self._state[1]
 
     def add(self, table: BatchTable, position: int = 0) -> None:
-        """Add the next batches of the segment.
-
-        The table contains the position of each batch in a buffer. `position` is the position of the
-        buffer in the file.
-        """
+        """Add the next batches of the segment. The buffer that `table` refers to is at `position` in the file."""
         offsets, times, self._state = core.index_batches(table, position, self.interval, self._state)
         self._offsets += offsets
         self._times += times
@@ -124,10 +116,7 @@ class State:
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
     def add(self, buffer: Buffer, table: BatchTable, found: BatchSummary) -> list[Aborted]:
-        """Update the state with the next batches, and return the transactions that these batches abort.
-
-        `found` is a summary of the table.
-        """
+        """Update the state with the next batches, and return the transactions that these batches abort."""
         for epoch, first, last in epoch_runs(table, found):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
                 self.epoch_runs.append((epoch, first, last))
@@ -136,11 +125,7 @@ class State:
         return self.add_producers(buffer, table, found)
 
     def add_producers(self, buffer: Buffer, table: BatchTable, found: BatchSummary) -> list[Aborted]:
-        """Update the producers, but not the leader epochs, with the next batches.
-
-        Return the transactions for which `table` contains an abort marker. `found` is a summary of
-        the table.
-        """
+        """Update the producers, but not the leader epochs, and return the transactions that the batches abort."""
         if not found.producers:
             return []
         markers = read_markers(self.reader, buffer, table) if found.attributes & CONTROL_BIT else {}
@@ -180,10 +165,7 @@ def read_through(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     scratch: Scratch | None = None,
 ) -> SegmentScan:
-    """Read a segment up to the first batch that is invalid or does not fit in the segment.
-
-    `state` is updated with the batches that were read. For `scratch`, see `Walker`.
-    """
+    """Read a segment up to the first batch that is invalid or does not fit in the segment, and update `state`."""
     walker = Walker(view, base_offset, max_batch_bytes, scratch=scratch)
     return scan_tables(walker.tables(0, view.size), base_offset, state, interval)
 
@@ -221,21 +203,7 @@ def scan_tables(tables: Iterable[Table], base_offset: int, state: State, interva
 def _fitting(
     table: BatchTable, found: BatchSummary, position: int, base_offset: int, next_offset: int
 ) -> tuple[int, bool]:
-    """Return how many leading batches fit in a segment, and whether the offset of the next batch is too low.
-
-    Parameters
-    ----------
-    table : BatchTable
-        Valid batches, with positions in a buffer.
-    found : BatchSummary
-        Summary of the table.
-    position : int
-        File position of the buffer.
-    base_offset : int
-        Base offset of the segment.
-    next_offset : int
-        The offset after the batches before the table.
-    """
+    """Return how many leading batches fit in a segment, and whether the offset of the next batch is too low."""
     if not len(table):
         return 0, False
     fits = found.last - base_offset <= MAX_RELATIVE_OFFSET and position + found.end <= MAX_SEGMENT_BYTES

@@ -54,36 +54,10 @@ The state of a producer that has been idle for this time is dropped.
 
 
 class LocalLog:
-    """Manages the segments, leader epochs and producer states of a partition that is open for writing.
+    """The segments, leader epochs and producer states of a partition that is open for writing."""
 
-    `LogWriter` holds a lock during every call, and checks the arguments before the call.
-
-    Parameters
-    ----------
-    path : Path
-        The partition directory.
-    settings : LogSettings
-        Settings of the log.
-    log_start : int
-        First offset that readers see, according to the checkpoint.
-    recovery_point : int or None
-        Offset from which the log must be recovered. None after a clean shutdown.
-    changed : callable
-        Called when the segments or the offsets have changed, to write the checkpoints.
-
-    Attributes
-    ----------
-    bases : list of int
-        Base offsets of the segments, in increasing order.
-    active : ActiveSegment
-        The last segment.
-    state : State
-        The state of the producers.
-    epochs : list of (int, int)
-        Leader epochs, as (epoch, first offset).
-    next_offset, log_start_offset, recovery_point, cut
-        See `LogWriter`.
-    """
+    # `LogWriter` holds a lock during every call, and checks the arguments before the call. `changed` is called
+    # when the segments or the offsets have changed, to write the checkpoints.
 
     path: Path
     settings: LogSettings
@@ -111,11 +85,9 @@ class LocalLog:
         self._load(recovery_point)
 
     def _load(self, recovery_point: int | None) -> None:
-        """Load the partition directory.
-
-        If the log ends before `log_start_offset`, all segments are deleted, and the next record
-        gets the offset `log_start_offset`, as in a broker.
-        """
+        """Load the partition directory."""
+        # If the log ends before `log_start_offset`, all segments are deleted, and the next record gets that
+        # offset, as in a broker.
         s = self.settings
         loaded = load(self.path, self.log_start_offset, recovery_point, s.index_interval_bytes, s.truncate_at_damage)
         if loaded.last.next_offset < self.log_start_offset:
@@ -139,17 +111,7 @@ class LocalLog:
         return self.epochs[-1][0] if self.epochs else -1
 
     def append(self, data: Buffer, table: BatchTable, lasts: list[int]) -> None:
-        """Append valid batches, and start new segments when necessary.
-
-        Parameters
-        ----------
-        data : bytes-like
-            The batches.
-        table : BatchTable
-            Headers of the batches, with positions in `data`.
-        lasts : list of int
-            Last offset of each batch.
-        """
+        """Append valid batches, and start new segments when necessary. `lasts` are the last offsets of the batches."""
         view, begin = byte_view(data), 0
         starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
         for i, last in enumerate(lasts):
@@ -164,22 +126,17 @@ class LocalLog:
         self._write(view, table[begin:])
 
     def _start_of_segment(self, batch: Any, last_offset: int) -> int:
-        """Return the base offset of a new segment that begins with `batch`.
-
-        The header of a wrapper message contains only its last offset. As in Kafka, the log end offset
-        then becomes the base offset. It is raised if the last offset would be too far from it for an
-        index entry, which stores the distance in 31 bits.
-        """
+        """Return the base offset of a new segment that begins with `batch`."""
+        # The header of a wrapper message contains only its last offset. As in Kafka, the log end offset then
+        # becomes the base offset. It is raised if the last offset would be too far from it for an index entry,
+        # which stores the distance in 31 bits.
         if batch["magic"] >= MAGIC_V2:
             return int(batch["base_offset"])
         return max(self.next_offset, last_offset - MAX_RELATIVE_OFFSET)
 
     def _free_index_entries(self) -> int:
-        """Return how many more entries fit in the active segment's indexes.
-
-        One entry of the time index is reserved for the entry that is written when the segment is
-        closed.
-        """
+        """Return how many more entries fit in the active segment's indexes."""
+        # One entry of the time index is reserved for the entry that is written when the segment is closed.
         indexes, size = self.active.indexes, self.settings.segment_index_bytes
         return min(
             size // OFFSET_ENTRY.itemsize - indexes.offset_entries,
@@ -187,17 +144,9 @@ class LocalLog:
         )
 
     def _must_roll(self, bytes_before: int, first_timestamp: int, size: int, timestamp: int, last_offset: int) -> bool:
-        """Return whether a batch must start a new segment (Kafka: ``LogSegment.shouldRoll``).
-
-        Parameters
-        ----------
-        bytes_before : int
-            Size of the batches that are to be written to the active segment before this batch.
-        first_timestamp : int
-            Largest timestamp in the first of these batches.
-        size, timestamp, last_offset : int
-            Size, largest timestamp and last offset of this batch.
-        """
+        """Return whether a batch must start a new segment, as ``LogSegment.shouldRoll`` does."""
+        # `bytes_before` are yet to be written to the segment before this batch. Timestamps are the largest of a
+        # batch.
         s, active = self.settings, self.active
         if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
             return True
@@ -209,10 +158,7 @@ class LocalLog:
         return too_large or age > s.segment_ms or self._free_index_entries() <= 0
 
     def _write(self, view: memoryview, table: BatchTable) -> None:
-        """Append batches to the active segment, and flush the segment if a flush is due.
-
-        The leader epochs, the indexes and the state of the producers are also updated.
-        """
+        """Append batches to the active segment, and flush the segment if a flush is due."""
         if not len(table):
             return
         rows, start = table, int(table["position"][0])
@@ -278,10 +224,7 @@ class LocalLog:
         self._unflushed, self._flushed_at = 0, _ticks()
 
     def truncate_to(self, offset: int) -> None:
-        """Remove all batches that contain `offset` or a higher offset.
-
-        `offset` must be below `next_offset`.
-        """
+        """Remove all batches that contain `offset`, which must be below `next_offset`, or a higher offset."""
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         # Save the recovery point before the truncation, so that after a crash, recovery starts at `offset` or earlier.
@@ -303,10 +246,7 @@ class LocalLog:
         self._changed()
 
     def _position_of(self, base: int, offset: int) -> int:
-        """Return the position of the first batch whose last offset is `offset` or higher.
-
-        If the last offsets of all batches are below `offset`, return the size of the segment.
-        """
+        """Return the position of the first batch whose last offset is `offset` or higher, or the segment size."""
         path = path_of(self.path, base)
         with FileView(path) as view:
             found = reach(view, offset, 0, view.size, base - 1)
@@ -325,11 +265,8 @@ class LocalLog:
         self._delete_oldest(self._below_start())
 
     def enforce_retention(self, now: int) -> list[int]:
-        """Delete the segments that exceed the retention limits, and return their base offsets.
-
-        A producer's state is dropped if the producer has written nothing for a day and has no open
-        transaction. `now` is the current time in ms.
-        """
+        """Delete the segments that exceed the retention limits at `now` (ms), and return their base offsets."""
+        # A producer's state is dropped if the producer has written nothing for a day and has no open transaction.
         self.state.producers.forget(now - PRODUCER_EXPIRATION_MS)
         s, largest = self.settings, self.active.indexes.largest_timestamp
         old = too_old(self.path, self.bases, now, s.retention_ms, largest)

@@ -71,11 +71,9 @@ _taking = ForkSafeLock()
 
 
 def _forget_locks() -> None:
-    """Close the lock file descriptors that a forked child process has inherited.
-
-    A forked child process inherits file descriptors, but not POSIX file locks. If the child process
-    locked a file again, closing an inherited descriptor of that file would release the new lock.
-    """
+    """Close the lock file descriptors that a forked child process has inherited."""
+    # A child does not inherit the locks. If it locked a file again, closing an inherited descriptor would release
+    # the lock.
     for handle in _locked.values():
         os.close(handle)
     _locked.clear()
@@ -173,12 +171,9 @@ class LogDirectory:
         return f"<kafkafmt.LogDirectory {str(self.path)!r}, {counted(len(self._writers), 'writer')}>"
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
-        """Return the entries of a checkpoint, or no entries if the file is corrupted.
-
-        Entries with an invalid partition name or a negative offset are dropped, because they would
-        make the next version of the checkpoint unreadable. If a partition has no entry, recovery
-        reads the whole partition.
-        """
+        """Return the valid entries of a checkpoint, or no entries if the file is corrupted."""
+        # Invalid entries would make the next version of the checkpoint unreadable. A partition without an entry
+        # is read completely by recovery.
         try:
             found = read_offset_checkpoint(read_text(self.path / name) or "", name)
         except StructureError as error:
@@ -419,11 +414,9 @@ class LogDirectory:
 
 
 def take_lock(path: Path) -> int:
-    """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor.
-
-    If this process has already locked the file, BlockingIOError is raised, and the file is not
-    opened again. Closing a second descriptor of the file would release the lock.
-    """
+    """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor."""
+    # If this process has already locked the file, it is not opened again: closing a second descriptor would
+    # release the lock.
     with _taking:
         try:
             known = os.stat(path)

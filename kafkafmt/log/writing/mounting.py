@@ -46,31 +46,19 @@ class StrayPartitionWarning(UserWarning):
 
 @dataclass
 class Metadata:
-    """The topics and replicas that a metadata log describes.
+    """The topics and replicas that a metadata log describes."""
 
-    Attributes
-    ----------
-    topics : dict
-        Topic ids by topic name.
-    replicas : dict
-        For each (topic id, partition number), the ids of the brokers that have a replica.
-    leader_epochs : dict
-        For each (topic id, partition number), the current leader epoch.
-    """
-
-    topics: dict[str, UUID] = field(default_factory=dict)
+    topics: dict[str, UUID] = field(default_factory=dict)  # topic ids by name
+    # ids of the brokers that have a replica, by topic id and partition number
     replicas: dict[tuple[UUID, int], list[int]] = field(default_factory=dict)
-    leader_epochs: dict[tuple[UUID, int], int] = field(default_factory=dict)
+    leader_epochs: dict[tuple[UUID, int], int] = field(default_factory=dict)  # by topic id and partition number
     _names: dict[UUID, str] = field(default_factory=dict, repr=False)
     _transaction: list[bytes] | None = field(default=None, repr=False)
     """The records of the open transaction. None if no transaction is open."""
 
     def add(self, value: bytes | None) -> None:
-        """Apply one record of the metadata log.
-
-        The records of a transaction are applied at the end of the transaction. Unreadable records, and
-        records that do not affect topics or partitions, are ignored.
-        """
+        """Apply one record, or ignore it if it is unreadable or does not affect topics or partitions."""
+        # The records of a transaction are applied at its end.
         if value is None or len(value) < 3:
             return
         kind = value[1]
@@ -104,10 +92,8 @@ class Metadata:
             self._add_partition(record, value[1] == PARTITION_CHANGE)
 
     def _add_partition(self, record: Any, changed: bool) -> None:
-        """Apply a PartitionRecord or, if `changed` is true, a PartitionChangeRecord.
-
-        A change of the leader increases the leader epoch (Kafka: ``PartitionRegistration.merge``).
-        """
+        """Apply a PartitionRecord or, if `changed` is true, a PartitionChangeRecord."""
+        # A change of the leader increases the leader epoch (Kafka: ``PartitionRegistration.merge``).
         key = record.topic_id, record.partition_id
         if record.replicas is not None:
             self.replicas[key] = list(record.replicas)
@@ -129,12 +115,7 @@ def read_metadata(root: Path) -> Metadata | None:
 
 @lru_cache(maxsize=4)
 def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
-    """Read the newest snapshot of the metadata log, and the records after it.
-
-    `stamps` contains the name of each file and a tuple that changes if the file changes
-    (`stamp_of`). The cache key includes `stamps`, so files are read again only if they have
-    changed.
-    """
+    """Read the newest snapshot of the metadata log, and the records after it. `stamps` are part of the cache key."""
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
     if snapshots:
@@ -159,11 +140,7 @@ def base64_uuid(topic_id: UUID) -> str:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the metadata logs in the log directories of the chosen partitions.
-
-    If a metadata log is one of the chosen partitions, the result does not contain this metadata
-    log.
-    """
+    """Return the metadata logs in the log directories of the chosen partitions, except those that are chosen."""
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)

@@ -80,27 +80,10 @@ class Loaded:
 
 
 def load(folder: Path, log_start: int, recovery_point: int | None, interval: int, truncate_at_damage: bool) -> Loaded:
-    """Open a partition directory for writing, and recover it if necessary.
-
-    Parameters
-    ----------
-    folder : Path
-        The partition directory.
-    log_start : int
-        Log start offset. If there is no segment, a segment with this base offset is created.
-    recovery_point : int or None
-        First offset that might not be on disk. None after a clean shutdown.
-    interval : int
-        ``index.interval.bytes``, used for indexes that are rebuilt.
-    truncate_at_damage : bool
-        Truncate the log at damage even if valid batches follow.
-
-    Raises
-    ------
-    DamagedLogError
-        Valid batches follow damage, and `truncate_at_damage` is False. This error is also raised if a
-        `.log.swap` file, with which a broker was replacing segments, is damaged.
-    """
+    """Open a partition directory for writing, and recover it if necessary."""
+    # If there is no segment, one is created at `log_start`. Offsets before `recovery_point` are on disk; it is
+    # None after a clean shutdown. DamagedLogError: valid batches follow damage and `truncate_at_damage` is False,
+    # or a `.log.swap` file is damaged.
     complete_swaps(folder)
     bases, whole = _tidy(folder)
     if not bases:
@@ -143,11 +126,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
 
 
 def _tidy(folder: Path) -> tuple[list[int], set[int]]:
-    """Delete files that remain from a crash, and list the segments.
-
-    Return the base offsets of all segments, and the base offsets of the segments that have both
-    indexes. Temporary files, indexes without a `.log` file, and unreadable snapshots are deleted.
-    """
+    """Delete files that remain from a crash. Return all base offsets, and those of the segments with both indexes."""
     directories, names = list_directory(folder)
     existing = set(names).difference(directories)  # Kafka ignores a directory named like a segment
     names = sorted(existing)
@@ -173,12 +152,7 @@ def _read_snapshot(path: Path) -> Producers | None:
 
 
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
-    """Find the newest readable producer snapshot at the start of segment `first` or an earlier segment.
-
-    `first` is an index into `bases`, the base offsets of all segments. Return the producer states,
-    and the index of the segment that starts at the snapshot's offset. If no snapshot is readable,
-    return empty producer states and the index 0.
-    """
+    """Return the newest readable producer snapshot at the start of segment `first` or before, and that segment."""
     for i in range(first, 0, -1):
         if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:
             return known, i
@@ -186,11 +160,8 @@ def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Pr
 
 
 def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size: int) -> Damage:
-    """Return the damage after the valid batches at the start of the segment with index `i`.
-
-    If no valid batch follows the damage in this segment or in a later segment, `Damage.last_offset`
-    is None.
-    """
+    """Return the damage after the valid batches at the start of the segment with index `i`."""
+    # `Damage.last_offset` is None if no valid batch follows the damage in this or a later segment.
     error = made.error or StructureError("the next batch's offset or position is too large for the segment", made.end)
     path = path_of(folder, bases[i])
     following = bases[i + 1] if i + 1 < len(bases) else None
@@ -216,11 +187,7 @@ def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
 
 
 def _epoch_checkpoint(folder: Path) -> Epochs | None:
-    """Return the entries of the leader epoch checkpoint.
-
-    Return None if the checkpoint is missing, empty or unreadable, or if its entries are out of
-    order.
-    """
+    """Return the entries of the leader epoch checkpoint, or None if it is missing, unreadable or out of order."""
     try:
         text = read_text(folder / LEADER_EPOCHS)
         epochs = read_leader_epochs(text) if text else None
@@ -239,11 +206,8 @@ def _with_later(epochs: Epochs, state: State) -> Epochs:
 
 
 def make_segment(folder: Path, base: int, mode: int = NEW_FILE) -> None:
-    """Create the files of an empty segment.
-
-    The `.log` file is created last. If a crash prevents the creation of the `.log` file, recovery
-    deletes the indexes.
-    """
+    """Create the files of an empty segment, the `.log` file last."""
+    # After a crash before that, recovery deletes the indexes.
     for suffix in reversed(SEGMENT_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)
         write_new(path_of(folder, base, suffix), b"", mode)
@@ -251,9 +215,7 @@ def make_segment(folder: Path, base: int, mode: int = NEW_FILE) -> None:
 
 
 def delete_segment(folder: Path, base: int) -> None:
-    """Delete the files of a segment, starting with the `.log` file.
-
-    If a crash interrupts the deletion, recovery deletes the remaining indexes.
-    """
+    """Delete the files of a segment, the `.log` file first."""
+    # After a crash, recovery deletes the remaining indexes.
     for suffix in (".log", *INDEX_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)

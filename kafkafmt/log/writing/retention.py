@@ -15,23 +15,9 @@ from .active import path_of
 
 
 def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, active_largest: int) -> int:
-    """Count the oldest segments whose largest timestamp is more than `retention_ms` before `now`.
-
-    Stop counting at the first segment that is not too old, even if a later segment is too old.
-
-    Parameters
-    ----------
-    folder : Path
-        The partition directory.
-    bases : sequence of int
-        Base offsets of the segments. The last one is the active segment.
-    now : int
-        Current time in ms.
-    retention_ms : int
-        ``retention.ms``; -1 means no limit.
-    active_largest : int
-        Largest timestamp in the active segment, in ms. -1 if no record in it has a timestamp.
-    """
+    """Count the oldest segments whose largest timestamp is more than `retention_ms` before `now`."""
+    # Counting stops at the first segment that is not too old. `retention_ms` is -1 without a limit;
+    # `active_largest` is -1 if no record of the active segment has a timestamp.
     n = 0
     while 0 <= retention_ms and n < len(bases):
         path = path_of(folder, bases[n])
@@ -51,10 +37,7 @@ def _largest_timestamp(path: Path, base: int) -> int:
 
 
 def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
-    """Count the oldest segments that can be deleted if at least `retention_bytes` must remain.
-
-    If `retention_bytes` is -1, there is no limit, and the result is 0.
-    """
+    """Count the oldest segments that can be deleted if at least `retention_bytes` (-1: no limit) must remain."""
     if retention_bytes < 0:
         return 0
     sizes = [file_size(path_of(folder, base)) or 0 for base in bases]
