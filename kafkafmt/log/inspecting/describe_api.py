@@ -271,10 +271,7 @@ def describe_partition(log: PartitionLog) -> PartitionSummary:
 
 
 def _count(log: PartitionLog, extent: Extent) -> int | None:
-    """Return the number of data records in a range of valid batches, from the log start offset onwards.
-
-    Return None if the batch headers do not contain the number of records.
-    """
+    """Return the number of data records from the log start offset, or None if the batch headers do not contain it."""
     low = log.log_start_offset
     if extent.records is None or extent.first_offset >= low:
         return extent.records

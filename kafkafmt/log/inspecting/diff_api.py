@@ -169,11 +169,7 @@ def _copies(found: Iterable[tuple[str, Discovery]], topics: list[str], partition
 def _compare(
     everywhere: Sequence[str], names: Sequence[str], logs: Sequence[PartitionLog], records_only: bool, run: Run
 ) -> tuple[Difference, ...]:
-    """Return the differences between all copies of one partition.
-
-    `everywhere` contains all paths to compare. `names` contains the paths in which the partition
-    exists.
-    """
+    """Return the differences between the copies of one partition, which exists in the paths `names`."""
     found: list[Difference] = []
     if len(names) < len(everywhere):
         first, end = min(log.log_start_offset for log in logs), max(log.next_offset for log in logs)

@@ -39,13 +39,9 @@ COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
 
 
 class Spans:
-    """Collects differences, and joins adjacent differences of the same kind.
+    """Collects differences, and joins adjacent differences of the same kind."""
 
-    Attributes
-    ----------
-    limited : bool
-        Whether there were more than `MOST_SPANS` differences of a kind.
-    """
+    # `limited`: there were more than `MOST_SPANS` differences of a kind.
 
     def __init__(self) -> None:
         self._spans: dict[tuple[str, int], list[Span]] = {}
@@ -101,10 +97,7 @@ def _combined(damaged: list[Span]) -> tuple[list[int], list[float]]:
 
 
 def _without(span: Span, firsts: list[int], lasts: list[float]) -> Iterator[Span]:
-    """Yield the parts of the offset range `span` that do not overlap damage.
-
-    `firsts` and `lasts` contain the first and last offsets of the damage, in ascending order.
-    """
+    """Yield the parts of the offset range `span` that do not overlap damage, which `firsts` and `lasts` contain."""
     assert span.first is not None
     assert span.last is not None
     first: float = span.first
@@ -117,15 +110,9 @@ def _without(span: Span, firsts: list[int], lasts: list[float]) -> Iterator[Span
 
 
 class _Batches:
-    """Batches of one copy from offset `low` to `high` (exclusive), read on demand into arrays.
+    """The batches of one copy from offset `low` to `high` (exclusive), read on demand into arrays."""
 
-    Attributes
-    ----------
-    first, last, epoch : int64 arrays
-        First offset, last offset and leader epoch of each batch that was read but not yet processed.
-    same : structured array
-        CRC, size and magic of each batch that was read but not yet processed.
-    """
+    # The arrays contain the batches that were read but not yet processed. `same` contains CRC, size and magic.
 
     def __init__(self, log: PartitionLog, low: int, high: int, on_damage: Any) -> None:
         self._parts = log.parts(low, high, on_damage, grouped=True)
@@ -168,12 +155,10 @@ class _Batches:
 
 
 class _Comparison:
-    """Compares two copies of a partition in a range of offsets.
+    """Collects the offset ranges from `low` to `high` in which two copies contain different batches."""
 
-    The object collects the offset ranges in which the two copies contain different batches. Each
-    range starts and ends at a batch boundary of both copies. The records of adjacent ranges are
-    compared in one pass, because each pass has a fixed cost.
-    """
+    # Each range starts and ends at a batch boundary of both copies. The records of adjacent ranges are compared
+    # in one pass, because each pass has a fixed cost.
 
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
         self._logs = logs
@@ -213,12 +198,9 @@ class _Comparison:
                 self._spans.add(MISSING, int(sides[side].first[0]), end - 1, side)
 
     def _skip_equal(self, a: _Batches, b: _Batches) -> bool:
-        """Skip equal batches of both copies, and batches between them that only one copy contains.
-
-        If damage separates each valid batch from the next one, this takes a twentieth of the time of
-        the other methods, which handle one range of batches after the other. Return whether batches
-        were skipped.
-        """
+        """Skip equal batches, and batches that only one copy contains. Return whether any were skipped."""
+        # If damage separates each valid batch from the next one, this takes a twentieth of the time of the other
+        # methods, which handle one range of batches after the other.
         counts = _equal_batches(a, b, self._window)
         if counts == (0, 0):
             self._window = SMALLEST_WINDOW
@@ -253,10 +235,8 @@ class _Comparison:
                 self._pass(side, n)
 
     def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
-        """Find the next offset range in which the two copies have different batch boundaries. Queue it for comparison.
-
-        The range ends at a gap, or at the first offset at which a batch ends in both copies.
-        """
+        """Queue the next offset range in which the two copies have different batch boundaries for comparison."""
+        # The range ends at a gap, or at the first offset at which a batch ends in both copies.
         first = int(min(a.first[0], b.first[0]))
         ends = [a.take_one(), b.take_one()]
         while ends[0] != ends[1]:
@@ -268,10 +248,7 @@ class _Comparison:
         self._unit(first, max(ends))
 
     def _only_in_one(self, sides: list[_Batches]) -> None:
-        """Skip the batches of one copy that end before the next batch of the other copy.
-
-        Each skipped batch is reported as missing from the copy that does not contain it.
-        """
+        """Report the batches of one copy that end before the next batch of the other as missing, and skip them."""
         one = 0 if sides[0].last[0] < sides[1].first[0] else 1
         batches = sides[one]
         n = int(np.searchsorted(batches.last, sides[1 - one].first[0]))
@@ -321,10 +298,7 @@ class _Comparison:
                 self._spans.add(BYTES, first, last)
 
     def _record_differences(self, firsts: list[int], lasts: list[int]) -> Iterator[tuple[str, int, int]]:
-        """Yield the differences between the records of two copies in some offset ranges, in offset order.
-
-        Each difference consists of its kind, its offset and its side.
-        """
+        """Yield kind, offset and side of each difference between the records in some offset ranges, in offset order."""
         damage = [BatchDamage(), BatchDamage()]
         sides = [_records_in(log, firsts, lasts, found) for log, found in zip(self._logs, damage, strict=True)]
         a, b = (next(side, None) for side in sides)
@@ -349,10 +323,8 @@ class _Comparison:
 def _records_in(
     log: PartitionLog, firsts: list[int], lasts: list[int], damage: BatchDamage
 ) -> Iterator[tuple[int, core.Record[Any]]]:
-    """Yield the records in some offset ranges, with their offsets. Only the batches that overlap these ranges are decoded.
-
-    The yielded offsets increase. If an odd batch has other record offsets, the nearest offset of the batch is yielded.
-    """
+    """Yield the records in some offset ranges, with increasing offsets, decoding only the batches that overlap."""
+    # If an odd batch has other record offsets, the nearest offset of the batch is yielded.
     low, high, i = firsts[0], lasts[-1] + 1, 0
     starts, ends = np.array(firsts, np.int64), np.array(lasts, np.int64)
     reader = RecordReader(capacity=1024, first_offset=low, end_offset=high, max_batch_bytes=log.max_batch_bytes)
@@ -398,11 +370,8 @@ def _within_headers(
 
 
 def _offset_ranges(table: BatchTable, before: int) -> tuple[IntArray, IntArray]:
-    """Return the lowest possible offset and the last offset of each batch.
-
-    A wrapper message's header does not contain its first offset. `before` is the last offset before
-    the batches.
-    """
+    """Return the lowest possible and the last offset of each batch, after batches that end at `before`."""
+    # A wrapper message's header does not contain its first offset.
     last = last_offsets(table)
     first = table["base_offset"].copy()
     wrappers = (table["magic"] < MAGIC_V2) & (table["count"] < 0)
@@ -412,12 +381,9 @@ def _offset_ranges(table: BatchTable, before: int) -> tuple[IntArray, IntArray]:
 
 
 def _equal_batches(a: _Batches, b: _Batches, most: int) -> tuple[int, int]:
-    """Return the number of batches at the start of each copy that need not be compared record by record.
-
-    Such a batch is equal to a batch of the other copy, or overlaps no batch of the other copy. At
-    most the first `most` batches of each copy are counted. The last range of batches that only one
-    copy contains is not counted, because more batches of this range may follow.
-    """
+    """Return the number of batches at the start of each copy that need not be compared record by record."""
+    # Such a batch is equal to a batch of the other copy, or overlaps none. The last range of batches that only
+    # one copy contains is not counted, because more batches of this range may follow.
     first, last = (a.first[:most], b.first[:most]), (a.last[:most], b.last[:most])
     if any((low > high).any() or (low[1:] <= high[:-1]).any() for low, high in zip(first, last, strict=True)):
         return 0, 0

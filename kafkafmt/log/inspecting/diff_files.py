@@ -48,12 +48,8 @@ def _same_content(a: SegmentFile, b: SegmentFile) -> bool:
 
 
 def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tuple[int, int]]:
-    """Yield the offset ranges that must be compared batch by batch, as pairs (start, exclusive end).
-
-    Offsets below `low` are omitted. Offsets in segments with identical bytes are also omitted. The
-    bytes of two segments are compared only if both segments have the same size and cover the same
-    offset range.
-    """
+    """Yield the offset ranges from `low` that must be compared batch by batch, as pairs (start, exclusive end)."""
+    # Segments of the same size and offset range are compared byte by byte first.
     others = {s.base_offset: s for s in b.segments}
     start = low
     for segment in a.segments:
@@ -70,11 +66,8 @@ def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tup
 
 
 def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
-    """Compare the transaction indexes of two copies. Return the aborted transactions that only one copy lists.
-
-    A transaction is compared only if the offset of its abort marker is at least `low` and below
-    `end`. If a transaction index cannot be read, report this, and compare nothing.
-    """
+    """Return the aborted transactions that only one of two transaction indexes lists."""
+    # Only abort markers from `low` to `end` (exclusive) count. Nothing is compared if an index cannot be read.
     sides = []
     for log in (a, b):
         index = IndexEntries(log.directory)
@@ -92,11 +85,8 @@ def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -
 
 
 def compare_epochs(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
-    """Return the offset ranges whose leader epochs differ between the checkpoints of the copies.
-
-    Only offsets from `low` to `end` (exclusive) are compared. If a copy has no leader epoch
-    checkpoint, nothing is compared, because copies may consist of `.log` files alone.
-    """
+    """Return the offset ranges from `low` to `end` whose leader epochs differ between the checkpoints."""
+    # Nothing is compared if a copy has no checkpoint, because copies may consist of `.log` files alone.
     epochs = [a.leader_epoch_checkpoint, b.leader_epoch_checkpoint]
     if epochs[0] is None or epochs[1] is None or low >= end:
         return []

@@ -155,19 +155,10 @@ class DiffReport:
 
 
 class Span(NamedTuple):
-    """A difference between the first copy and another copy.
+    """A difference of a kind of `KINDS` between the first copy (side 0) and another copy (side 1)."""
 
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`.
-    first, last : int or None
-        The first and the last offset of the range.
-    side : int
-        0 for the first copy, 1 for the other copy. For damage, this is the damaged copy. For the
-        kinds in `PRESENCE`, this is the copy that contains something that is missing from the other
-        copy. For all other kinds, `side` is -1.
-    """
+    # `side` is the damaged copy, or for `PRESENCE` the copy that contains what the other lacks; otherwise it is
+    # -1.
 
     kind: str
     first: int | None
@@ -176,15 +167,7 @@ class Span(NamedTuple):
 
 
 def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Difference, ...]:
-    """Combine the differences between the first copy and each other copy into one list for all copies.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        The copies.
-    pairs : iterable of sequences of Span
-        For each copy except the first one, the differences between that copy and the first copy.
-    """
+    """Combine the differences between the first copy and each other copy into one list for all copies."""
     found: list[Difference] = []
     by_kind: dict[str, list[tuple[int, Span]]] = {}
     for other, spans in enumerate(pairs, 1):
@@ -245,12 +228,7 @@ def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) ->
 def _difference(
     kind: str, first: int | None, last: int | None, sides: dict[int, int], paths: Sequence[str]
 ) -> Difference:
-    """Return the `Difference` between the first copy of a partition and the other copies in `sides`.
-
-    `sides` maps the index of each copy that differs to a side, as in `Span.side`. For example, if a
-    batch is damaged, side 0 means that it is damaged in the first copy, and side 1 that it is damaged
-    in the copy with this index.
-    """
+    """Return the `Difference` between the first copy and the copies whose indexes and sides are in `sides`."""
     if kind in PRESENCE:
         in_first = 0 in sides.values()
         named = [path for i, path in enumerate(paths) if sides.get(i, -1) == 1 or (in_first and i not in sides)]

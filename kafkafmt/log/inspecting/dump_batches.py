@@ -38,21 +38,7 @@ from .dump_items import DumpedBatch, DumpedRecord, InvalidBytes, Item, OffsetGap
 
 
 class LogDump:
-    """Reads batches, records and damage from a `.log` or `.checkpoint` file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    base_offset : int
-        The base offset in the file name.
-    deep : bool
-        Also yield records.
-    max_bytes : int or None
-        Read only this many bytes from the start of the file.
-    max_batch_bytes : int
-        Largest size of one batch, in bytes after decompression.
-    """
+    """Reads batches, damage and, if `deep`, records from the first `max_bytes` of a `.log` or `.checkpoint` file."""
 
     def __init__(
         self,
@@ -107,12 +93,9 @@ class LogDump:
             yield from self._judged(bad)
 
     def _judged(self, bad: list[Problem]) -> list[Problem]:
-        """Return the problems found by `plan_segment`, or the problems in `bad` if the file is not a segment.
-
-        `bad` contains only invalid batches. `plan_segment` also reports batches whose offsets
-        contradict each other. It reports an incomplete last batch and a repeated batch as findings,
-        not as damage.
-        """
+        """Return the problems found by `plan_segment`, or the problems in `bad` if the file is not a segment."""
+        # `bad` contains only invalid batches. `plan_segment` also reports batches whose offsets contradict each
+        # other. It reports an incomplete last batch and a repeated batch as findings, not as damage.
         if self.path.suffix != ".log":
             return bad
         try:
@@ -129,14 +112,9 @@ class LogDump:
         return Problem("damage", self.path.name, error, message, position, length)
 
     def _bad(self, walker: Walker, position: int, end: int) -> Iterator[Item]:
-        """Yield what can be decoded from a range of bytes that contains no valid batch.
-
-        - If the range starts with a complete batch that can be decoded, yield this batch, marked as
-          invalid.
-        - If the range ends at the end of the file and starts with an incomplete batch, yield an
-          `InvalidBytes`.
-        - In all other cases, yield nothing.
-        """
+        """Yield what can be decoded from a range of bytes without a valid batch: at most one invalid batch."""
+        # A complete batch is marked as invalid. An incomplete one at the end of the file becomes an
+        # `InvalidBytes`.
         head = walker.read(position, BATCH_HEADER_SIZE)
         size = (
             int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
@@ -175,11 +153,7 @@ class LogDump:
 
 
 def batch_item(header: tuple[int, ...], start: int, valid: bool) -> DumpedBatch:
-    """Convert one batch header to a `DumpedBatch`.
-
-    `header` contains the fields of BATCH_DTYPE. Its position is relative to a buffer. `start` is the
-    file position of this buffer.
-    """
+    """Convert a batch header, with a position in the buffer at `start` of the file, to a `DumpedBatch`."""
     position, base_offset, base_timestamp, max_timestamp, producer_id, _, _, size, leader_epoch, *others = header
     crc, last_delta, sequence, count, attributes, producer_epoch, magic = others
     codec = attributes & CODEC_MASK
@@ -227,10 +201,7 @@ def _record_item(record: Any, batch: DumpedBatch, crc: int) -> DumpedRecord:
 
 
 def _inner_crcs(source: Any) -> list[int]:
-    """Return the CRC of each message in the message set of a wrapper message.
-
-    Decoding the wrapper message has already verified the CRCs of its inner messages.
-    """
+    """Return the CRC of each message in the message set of a wrapper message, which decoding has verified."""
     crcs, at, data = [], 0, memoryview(source)
     while at < len(data):
         crcs.append(int.from_bytes(data[at + LEGACY_CRC_AT : at + LEGACY_CRC_AT + 4], "big"))

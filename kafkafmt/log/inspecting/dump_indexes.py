@@ -29,10 +29,8 @@ from .dump_items import DumpedProducer, OffsetIndexEntry, Problem, TimeIndexEntr
 
 
 def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | TimeIndexEntry]:
-    """Yield the entries of a `.index` or `.timeindex` file, without the zeros at its end.
-
-    The first entry is yielded even if it consists of zeros, as in DumpLogSegments.
-    """
+    """Yield the entries of a `.index` or `.timeindex` file, without the zeros at its end."""
+    # The first entry is yielded even if it consists of zeros, as in DumpLogSegments.
     data = read_bytes(path) or b""
     times = path.suffix == ".timeindex"
     first, second = (all_time_entries if times else all_offset_entries)(data, base_offset)
@@ -45,11 +43,8 @@ def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | Tim
 
 
 def index_sanity(path: Path, base_offset: int) -> list[Problem]:
-    """Check an index without reading the log. Return an empty list, or a list that contains one problem.
-
-    The length of the file must be a multiple of the entry size, and the offsets and positions must
-    increase from entry to entry.
-    """
+    """Check an index without reading the log, and return at most one problem."""
+    # The length of the file must be a multiple of the entry size, and the entries must increase.
     data, times = read_bytes(path) or b"", path.suffix == ".timeindex"
     size = (TIME_ENTRY if times else OFFSET_ENTRY).itemsize
     used, _ = (read_time_index if times else read_offset_index)(data, base_offset)
@@ -71,11 +66,8 @@ def index_findings(path: Path) -> list[Problem]:
 
 @lru_cache(maxsize=1)
 def _audit(log_file: Path) -> list[Finding]:
-    """Return the findings for the offset index and the time index of a segment.
-
-    The result for the last segment is cached, because usually both indexes of a segment are dumped
-    one after the other.
-    """
+    """Return the findings for the indexes of a segment."""
+    # The last result is cached: usually both indexes of a segment are dumped one after the other.
     log = PartitionLog(discover([log_file]).partitions[0])
     segment = log.segments[0]
     audit, plan = IndexAudit(segment, segment.base_offset or 0), log.plan(segment)

@@ -7,21 +7,7 @@ from typing import Any, NamedTuple
 
 
 class DumpedBatch(NamedTuple):
-    """A batch of a `.log` or `.checkpoint` file.
-
-    The fields from `base_offset` to `delete_horizon` are None for batches of magic 0 and 1.
-
-    Attributes
-    ----------
-    position, size : int
-        File position and size of the batch in bytes.
-    timestamp_type : int
-        0 for CreateTime, 1 for LogAppendTime, -1 if the batch has no timestamp (magic 0).
-    max_timestamp : int
-        Largest timestamp in milliseconds since 1970-01-01 UTC.
-    delete_horizon : int or None
-        Delete horizon in milliseconds since 1970-01-01 UTC. None if the batch has none.
-    """
+    """A batch of a `.log` or `.checkpoint` file. Fields from `base_offset` are None for batches of magic 0 and 1."""
 
     position: int
     size: int
@@ -29,8 +15,8 @@ class DumpedBatch(NamedTuple):
     codec: str
     crc: int
     is_valid: bool
-    timestamp_type: int
-    max_timestamp: int
+    timestamp_type: int  # 0 for CreateTime, 1 for LogAppendTime, -1 without a timestamp (magic 0)
+    max_timestamp: int  # ms since 1970-01-01 UTC
     last_offset: int
     base_offset: int | None = None
     record_count: int | None = None
@@ -41,33 +27,22 @@ class DumpedBatch(NamedTuple):
     leader_epoch: int | None = None
     is_transactional: bool | None = None
     is_control: bool | None = None
-    delete_horizon: int | None = None
+    delete_horizon: int | None = None  # ms since 1970-01-01 UTC; None if the batch has none
 
 
 class DumpedRecord(NamedTuple):
-    """A record of a batch.
-
-    Attributes
-    ----------
-    sequence, headers
-        None for records of magic 0 and 1.
-    is_valid, crc
-        None for records of magic 2.
-    control
-        The decoded control record (see `kafkafmt.records.decode_control_record`), or the error if it cannot
-        be decoded. None for data records.
-    """
+    """A record of a batch."""
 
     offset: int
     timestamp_type: int
     timestamp: int
     key: bytes | None
     value: bytes | None
-    sequence: int | None = None
-    headers: Any = None
-    is_valid: bool | None = None
-    crc: int | None = None
-    control: Any = None
+    sequence: int | None = None  # None for magic 0 and 1
+    headers: Any = None  # None for magic 0 and 1
+    is_valid: bool | None = None  # None for magic 2
+    crc: int | None = None  # None for magic 2
+    control: Any = None  # the decoded control record, or the error; None for data records
 
 
 class OffsetIndexEntry(NamedTuple):
@@ -95,21 +70,12 @@ class TransactionIndexEntry(NamedTuple):
 
 
 class DumpedProducer(NamedTuple):
-    """A producer's entry in a `.snapshot` file.
-
-    The fields from `first_sequence` to `offset_delta` are None if the producer has no batch.
-
-    Attributes
-    ----------
-    transaction_first_offset : int or None
-        First offset of the producer's open transaction. None if the producer has no open
-        transaction.
-    """
+    """A producer's entry in a `.snapshot` file. Fields from `first_sequence` are None if the producer has no batch."""
 
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    transaction_first_offset: int | None
+    transaction_first_offset: int | None  # of the open transaction; None without one
     timestamp: int
     first_sequence: int | None = None
     last_sequence: int | None = None
@@ -118,22 +84,14 @@ class DumpedProducer(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A problem: either damage (data that cannot be read) or a finding (any other problem).
+    """A problem: either damage (data that cannot be read) or a finding (any other problem)."""
 
-    Attributes
-    ----------
-    kind : {"damage", "finding"}
-        Whether the problem is damage or a finding.
-    position, length : int or None
-        Position and length of the damage in bytes. None for a finding.
-    """
-
-    kind: str
+    kind: str  # "damage" or "finding"
     file: str
     code: str
     message: str
-    position: int | None = None
-    length: int | None = None
+    position: int | None = None  # in bytes; None for a finding
+    length: int | None = None  # in bytes; None for a finding
 
 
 class OffsetGap(NamedTuple):

@@ -14,46 +14,22 @@ from ..verifying import EXIT_DAMAGE, EXIT_UNREADABLE, Run, UnreadablePartition, 
 
 @dataclass(frozen=True)
 class GroupTotal:
-    """The total lag of one consumer group.
-
-    Attributes
-    ----------
-    group : str
-        Name of the group.
-    partitions : int
-        Number of partitions for which the group has committed an offset.
-    lag : int
-        Sum of the known lags.
-    unknown : int
-        Number of partitions whose lag is unknown.
-    """
+    """The total lag of one consumer group."""
 
     group: str
     partitions: int
-    lag: int
-    unknown: int
+    lag: int  # sum of the known lags
+    unknown: int  # number of partitions whose lag is unknown
 
 
 @dataclass(frozen=True)
 class GroupReport:
-    """Committed offsets and lags of consumer groups, as returned by `report_groups`.
-
-    Attributes
-    ----------
-    offsets : tuple of CommittedOffset
-        Committed offsets with their lags, ordered by group, topic and partition.
-    groups : tuple of Group
-        Groups with their members, ordered by name.
-    unreadable : tuple of UnreadablePartition
-        Partitions whose log end offset could not be read.
-    damaged : bool
-        Whether damage in ``__consumer_offsets`` was skipped.
-    """
+    """Committed offsets and lags of consumer groups, as returned by `report_groups`."""
 
     offsets: tuple[CommittedOffset, ...]
     groups: tuple[Group, ...]
-    unreadable: tuple[UnreadablePartition, ...] = ()
-    damaged: bool = False
+    unreadable: tuple[UnreadablePartition, ...] = ()  # the log end offset could not be read
+    damaged: bool = False  # damage in ``__consumer_offsets`` was skipped
 
     @property
     def totals(self) -> tuple[GroupTotal, ...]:
@@ -90,25 +66,10 @@ def report_groups(
     at: int | None = None,
     damaged: bool = False,
 ) -> GroupReport:
-    """Return the committed offsets of `state` with the log end offset and the lag of each partition.
-
-    Parameters
-    ----------
-    state : GroupState
-        The groups and their committed offsets.
-    directories : iterable of PartitionDir
-        The partitions whose log ends are read.
-    run : Run
-        Collects messages and partitions that cannot be read.
-    at : int, optional
-        A time, in milliseconds since 1970-01-01 UTC. By default, lags are computed from the end of
-        the log. If `at` is given, lags are computed from the first record whose timestamp is `at`
-        or later, or from the end of the log if there is no such record. A negative lag is then
-        reported as 0. Without `at`, a lag is negative if the committed offset is above the end of
-        the log, as in Kafka's ``ConsumerGroupCommand``.
-    damaged : bool, default False
-        Whether damage in ``__consumer_offsets`` was skipped.
-    """
+    """Return the committed offsets of `state` with the log end offset and the lag of each partition."""
+    # If `at` (ms) is given, lags are computed from the first record at that time or later, or else from the end
+    # of the log, and a negative lag is reported as 0. Without `at`, a lag is negative if the committed offset is
+    # above the end of the log, as in Kafka's ``ConsumerGroupCommand``.
     wanted = {(c.topic, c.partition) for c in state.offsets}
     ends: dict[tuple[str, int], int] = {}
     for directory in directories:

@@ -20,11 +20,10 @@ FREQUENT_BITS = 14
 
 
 class KeyCounter:
-    """Counts distinct keys, exactly if there are few keys, and approximately if there are many.
+    """Counts distinct keys, exactly if there are few keys, and approximately if there are many."""
 
-    The approximate counts use Apache DataSketches (package datasketches). If the package is missing
-    and there are too many keys for an exact count, the keys are not counted.
-    """
+    # If the package datasketches is missing and there are too many keys for an exact count, the keys are not
+    # counted.
 
     def __init__(self) -> None:
         self._exact: Counter[bytes] | None = Counter()
@@ -86,11 +85,9 @@ class KeyCounter:
 
 
 class _Sketches:
-    """A HyperLogLog sketch of all keys, and a sketch of the most frequent keys.
+    """A HyperLogLog sketch of all keys, and a sketch of the most frequent keys."""
 
-    `frequent_strings_sketch` accepts only str values. Therefore, keys are decoded as Latin-1, which
-    maps each byte to one character.
-    """
+    # `frequent_strings_sketch` accepts only str values. Decoding as Latin-1 maps each byte to one character.
 
     def __init__(self) -> None:
         import datasketches

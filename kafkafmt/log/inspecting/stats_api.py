@@ -132,18 +132,9 @@ def stats(
 
 
 class _Topics:
-    """Adds up the counts of partitions for each topic. Worker threads share this object.
+    """Adds up the counts of partitions for each topic. Worker threads share this object."""
 
-    The counts of a topic are kept in memory until all its partitions have been read.
-
-    Attributes
-    ----------
-    results : dict of Content
-        The statistics of each topic whose partitions were all read.
-    without_keys : set of str
-        Topics whose keys were not counted, because there are too many keys and the package
-        datasketches is missing.
-    """
+    # `without_keys` are topics with too many keys for an exact count, if datasketches is missing.
 
     def __init__(self, chosen: list[PartitionDir], deep: bool, top: int) -> None:
         self._deep = deep
@@ -170,13 +161,7 @@ class _Topics:
 
 
 class _PartitionReader:
-    """Reads one partition, and counts its records, batches, keys and headers.
-
-    Attributes
-    ----------
-    bytes_read : int
-        Number of bytes that were read from the segments.
-    """
+    """Reads one partition, and counts its records, batches, keys and headers."""
 
     def __init__(self, log: PartitionLog, deep: bool) -> None:
         self._log = log
@@ -204,10 +189,8 @@ class _PartitionReader:
         self._counts.damaged += 1
 
     def _read_headers(self, segment: SegmentFile) -> int:
-        """Count the batches of a segment from their headers. Read whole batches if the headers are inconsistent.
-
-        Return the offset after the last batch, or -1 if it is unknown.
-        """
+        """Count the batches of a segment from their headers, and return the offset after the last or -1 (unknown)."""
+        # If the headers are inconsistent, whole batches are read.
         found, reached = ContentCounts(deep=False), -1
         try:
             with FileView(segment.path, fill_unreadable=True) as view:

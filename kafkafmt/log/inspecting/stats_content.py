@@ -44,13 +44,7 @@ class _Codec:
 
 
 class ContentCounts:
-    """Counts the batches, records, keys, headers and producers of a partition or a topic.
-
-    Parameters
-    ----------
-    deep : bool
-        Whether decoded records are added with `add_records`. If False, only batch headers are added.
-    """
+    """Counts batches, producers and, if `deep`, records, keys and headers of a partition or a topic."""
 
     def __init__(self, deep: bool) -> None:
         self.deep = deep
@@ -70,11 +64,7 @@ class ContentCounts:
         self._names: Counter[Any] = Counter()
 
     def add_batches(self, table: BatchTable, records: IntArray) -> None:
-        """Update the statistics with batches. `table` contains the batch headers.
-
-        `records` contains the number of data records of each batch, or -1 if the batch header does
-        not contain this number.
-        """
+        """Update the statistics with batches of `records` data records each (-1: unknown from the header)."""
         attributes = table["attributes"]
         codecs = attributes & CODEC_MASK
         for codec in distinct(codecs).tolist():
@@ -124,11 +114,7 @@ class ContentCounts:
                 self._last = high if self._last is None else max(self._last, high)
 
     def add_decoded(self, codec: int, size: int, records: int) -> None:
-        """Add a number of records and their decompressed size to the statistics of a compression codec.
-
-        `size` is the total size of the decompressed records in bytes, and `records` is the number of
-        data records.
-        """
+        """Add a number of records and their decompressed size to the statistics of a compression codec."""
         found = self._codecs[codec]
         found.uncompressed = total(found.uncompressed, size)
         found.records = total(found.records, records)
@@ -198,10 +184,7 @@ class ContentCounts:
         self._names.update(other._names)
 
     def result(self, top: int, buckets: int = MOST_BUCKETS) -> Content:
-        """Return the statistics, with the `top` most frequent keys, header keys and producers.
-
-        `buckets` is the maximum number of time buckets in the result.
-        """
+        """Return the statistics, with the `top` most frequent keys, header keys and producers."""
         codecs = {
             CODEC_NAMES[c] if c < len(CODEC_NAMES) else str(c): self._codecs[c].result() for c in sorted(self._codecs)
         }

@@ -30,11 +30,9 @@ _CLASSES = 40 * 256
 
 
 class SizeCounts:
-    """Counts sizes in a histogram, to estimate quantiles.
+    """Counts sizes in a histogram, to estimate quantiles."""
 
-    Each size below 511 has a separate histogram bin. For larger sizes, the width of a bin is at
-    most 0.4 % of the size.
-    """
+    # Each size below 511 has its own bin. For larger sizes, a bin is at most 0.4 % of the size wide.
 
     def __init__(self) -> None:
         self._counts = np.zeros(_CLASSES, np.int64)
@@ -83,11 +81,7 @@ class RateCounts:
         self._counts: dict[int, int] = {}
 
     def add(self, times: IntArray, records: npt.NDArray[Any] | None = None) -> None:
-        """Count records by their timestamps in milliseconds.
-
-        `records` contains the number of records per timestamp. By default, each timestamp counts as
-        one record.
-        """
+        """Count `records` (default: one) at each of some timestamps in ms."""
         if not len(times):
             return
         places = times // self.width
@@ -139,11 +133,8 @@ class RateCounts:
             self._widen(next(self._widths))
 
     def result(self, most: int = MOST_BUCKETS) -> Rate:
-        """Return the buckets that contain records, in time order. There are at most `most` buckets.
-
-        If this object has more than `most` buckets, its bucket width is increased. Later calls also
-        use the increased width.
-        """
+        """Return at most `most` buckets that contain records, in time order."""
+        # More buckets are merged: the width is also increased for later calls.
         self._limit(most)
         buckets = (RateBucket(place * self.width, n) for place, n in sorted(self._counts.items()) if n)
         return Rate(self.width, tuple(buckets))

@@ -21,17 +21,7 @@ OUTLIERS = 1000
 
 @dataclass(frozen=True)
 class Sizes:
-    """Mean, quantiles and maximum of sizes, in bytes.
-
-    Attributes
-    ----------
-    mean : float
-        Mean.
-    p50, p99 : int
-        Median and 99th percentile. Values of 511 bytes or more are accurate to 0.4 %.
-    max : int
-        Largest size.
-    """
+    """Mean, quantiles and maximum of sizes, in bytes. Quantiles of 511 or more are accurate to 0.4 %."""
 
     mean: float
     p50: int
@@ -45,28 +35,13 @@ class Sizes:
 
 @dataclass(frozen=True)
 class CodecStats:
-    """Statistics of the batches with one compression codec.
+    """Statistics of the batches with one compression codec."""
 
-    Attributes
-    ----------
-    batches : int
-        Number of batches, including control batches, which are never compressed.
-    records : int or None
-        Number of data records. None if it is unknown without decompression, because there are
-        wrapper messages.
-    bytes : int
-        Size of the batches as stored.
-    bytes_uncompressed : int or None
-        Size of the batches after decompression. None if it is unknown without decompression.
-    batch_bytes : Sizes or None
-        Sizes of the batches as stored.
-    """
-
-    batches: int
-    records: int | None
-    bytes: int
-    bytes_uncompressed: int | None
-    batch_bytes: Sizes | None
+    batches: int  # including control batches, which are never compressed
+    records: int | None  # data records; None if unknown without decompression (wrapper messages)
+    bytes: int  # as stored
+    bytes_uncompressed: int | None  # None if unknown without decompression
+    batch_bytes: Sizes | None  # as stored
 
     @property
     def ratio(self) -> float | None:
@@ -94,22 +69,11 @@ class KeyCount:
 
 @dataclass(frozen=True)
 class Keys:
-    """Statistics of the record keys. Null keys are not counted.
-
-    Attributes
-    ----------
-    distinct : int
-        Number of distinct keys.
-    exact : bool
-        Whether `distinct` and the numbers in `top` are exact. If False, `distinct` is an estimate
-        with a standard error of about 0.8 %, and the numbers in `top` are lower bounds.
-    top : tuple of KeyCount
-        The most frequent keys, in descending order of frequency.
-    """
+    """Statistics of the record keys. Null keys are not counted."""
 
     distinct: int
-    exact: bool
-    top: tuple[KeyCount, ...]
+    exact: bool  # False: `distinct` has a standard error of about 0.8 %, and `top` contains lower bounds
+    top: tuple[KeyCount, ...]  # in descending order of frequency
 
     def to_dict(self) -> dict[str, Any]:
         """Return the keys as they appear in the JSON output."""
@@ -118,21 +82,11 @@ class Keys:
 
 @dataclass(frozen=True)
 class Headers:
-    """Statistics of the record headers.
+    """Statistics of the record headers."""
 
-    Attributes
-    ----------
-    records : int
-        Number of records with at least one header.
-    headers : int
-        Total number of headers.
-    names : mapping of str to int
-        The most frequent header keys, with the number of headers for each key.
-    """
-
-    records: int
-    headers: int
-    names: Mapping[str, int]
+    records: int  # with at least one header
+    headers: int  # in all records
+    names: Mapping[str, int]  # headers by key, for the most frequent keys
 
     def to_dict(self) -> dict[str, Any]:
         """Return the headers as they appear in the JSON output."""
@@ -141,22 +95,12 @@ class Headers:
 
 @dataclass(frozen=True)
 class Producers:
-    """Statistics of the producers, from the batch headers.
+    """Statistics of the producers, from the batch headers."""
 
-    Attributes
-    ----------
-    ids : int or None
-        Number of distinct producer ids. None if there are more than 262,144.
-    transactional_batches, control_batches : int
-        Number of batches that belong to a transaction, and number of control batches.
-    top : mapping of int to int
-        The producer ids with the most records, with the number of records for each id.
-    """
-
-    ids: int | None
+    ids: int | None  # number of producer ids; None if there are more than 262,144
     transactional_batches: int
     control_batches: int
-    top: Mapping[int, int]
+    top: Mapping[int, int]  # number of records by producer id, for those with the most records
 
     def to_dict(self) -> dict[str, Any]:
         """Return the producers as they appear in the JSON output."""
@@ -173,25 +117,15 @@ class RateBucket(NamedTuple):
 
 @dataclass(frozen=True)
 class Rate:
-    """The number of records over time, in periods of equal length.
-
-    Attributes
-    ----------
-    bucket_ms : int
-        Length of each period, in milliseconds.
-    buckets : tuple of RateBucket
-        The periods that contain records, in time order.
-    """
+    """The number of records over time, in periods of equal length."""
 
     bucket_ms: int
-    buckets: tuple[RateBucket, ...]
+    buckets: tuple[RateBucket, ...]  # periods that contain records, in time order
 
     def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
-        """Return the time buckets for a chart that is `width` buckets wide. Buckets with outlying timestamps are omitted.
-
-        Outliers are a few records whose timestamps are far from all others. They would make the
-        chart mostly empty. At each end of the chart, at most 0.1 % of the records are omitted.
-        """
+        """Return the time buckets for a chart that is `width` buckets wide, without outlying timestamps."""
+        # A few records whose timestamps are far from all others would make the chart mostly empty. At each end of
+        # the chart, at most 0.1 % of the records are omitted.
         buckets, total = self.buckets, sum(b.records for b in self.buckets)
         low, high = 0, len(buckets)
         for at_end in (False, True):
