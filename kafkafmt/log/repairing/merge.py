@@ -31,28 +31,13 @@ MERGED = ".replicas"
 
 @dataclass(frozen=True)
 class Merged:
-    """The merged copy of a partition, and the offset ranges that were copied, lost or not used.
+    """The merged copy of a partition, and the offset ranges that were copied, lost or not used."""
 
-    Attributes
-    ----------
-    made : Salvaged
-        The copy, as written by `salvage_partition`.
-    lost : tuple of Damage
-        The ranges of offsets that are valid in no replica.
-    transactions : tuple of OpenTransaction
-        The open transactions in the copy.
-    sources : tuple of SourceRange
-        The replica that each range of offsets was copied from.
-    diverged : tuple of SourceRange
-        The ranges of offsets at the ends of replicas that were not copied, because they contradict
-        the leader.
-    """
-
-    made: Salvaged
-    lost: tuple[Damage, ...]
-    transactions: tuple[OpenTransaction, ...]
-    sources: tuple[SourceRange, ...]
-    diverged: tuple[SourceRange, ...]
+    made: Salvaged  # as written by `salvage_partition`
+    lost: tuple[Damage, ...]  # offset ranges that are valid in no replica
+    transactions: tuple[OpenTransaction, ...]  # open in the copy
+    sources: tuple[SourceRange, ...]  # the replica that each offset range was copied from
+    diverged: tuple[SourceRange, ...]  # ends of replicas that were not copied, because they contradict the leader
 
 
 def replicas_of(logs: Iterable[PartitionLog]) -> list[list[PartitionLog]]:
@@ -66,31 +51,9 @@ def replicas_of(logs: Iterable[PartitionLog]) -> list[list[PartitionLog]]:
 def merge_partition(
     logs: Sequence[PartitionLog], output: Path, stop_at_first: bool, bounds: Bounds, run: Run, abort_open: bool
 ) -> Merged | None:
-    """Merge the replicas of one partition into a new directory below `output`.
-
-    A replica that cannot be read is reported, and the other replicas are merged. If no replica can
-    be read, return None.
-
-    Parameters
-    ----------
-    logs : sequence of PartitionLog
-        The replicas.
-    output : Path
-        The log directory to write to. It must exist.
-    stop_at_first : bool
-        Copy only the batches before the first offset that is valid in no replica.
-    bounds : Bounds
-        The directories to which symbolic links may lead. Other links are not followed.
-    run : Run
-        Receives the progress and the messages.
-    abort_open : bool
-        Append an abort marker for each transaction that is open at the end of the copy.
-
-    Raises
-    ------
-    OSError
-        The copy cannot be written, a replica has changed, or the replicas have different topic ids.
-    """
+    """Merge the replicas of one partition into a new directory below `output`."""
+    # A replica that cannot be read is reported. If none can be read, return None. OSError: the copy cannot be
+    # written, a replica has changed, or the topic ids differ.
     found, rebuild = [], False
     for log in logs:
         with run.reading(log.directory):
@@ -124,11 +87,8 @@ def merge_partition(
 
 
 def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits: ReadLimits) -> list[PartitionReport]:
-    """Verify the merged partitions in `output`. Return their reports, which list lost offsets as damage.
-
-    The reports contain paths in `target`. The caller later renames the directory `output` to
-    `target`.
-    """
+    """Verify the merged partitions in `output`, and report lost offsets as damage."""
+    # The reports contain paths in `target`, because the caller later renames `output` to it.
     directories = {d.key: d for d in discover([output]).partitions} if merged else {}
     reports = []
     for m in merged:
@@ -143,11 +103,8 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
 
 
 def _placed(lost: Sequence[Damage], log: PartitionLog) -> list[Damage]:
-    """Return copies of `lost` in which the files and the positions refer to the merged log.
-
-    The position is that of the first batch with the lost offset or a later one. If there is no such
-    batch, the position is the end of the file.
-    """
+    """Return copies of `lost` in which the files and the positions refer to the merged log."""
+    # The position is that of the first batch with the lost offset or a later one, or else the end of the file.
     ordered = sorted(lost, key=lambda damage: damage.first_offset or 0)
     placed: list[Damage] = []
     for i, items in itertools.groupby(ordered, lambda damage: log.first_segment(damage.first_offset or 0)):

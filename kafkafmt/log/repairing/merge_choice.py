@@ -30,10 +30,7 @@ def batch_bytes(replicas: Sequence[Replica], row: Any) -> bytes:
 
 
 def choose(replicas: Sequence[Replica]) -> Headers:
-    """Return the batches of the merged log, in offset order and without overlaps.
-
-    `replicas` are ordered from the leader to the oldest follower, as returned by `ranked`.
-    """
+    """Return the batches of the merged log, in offset order, from replicas in the order of `ranked`."""
     rows: Headers = np.concatenate([replica.usable_headers() for replica in replicas])
     if not len(rows):
         return rows

@@ -103,10 +103,7 @@ def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
 
 
 def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
-    """Return the paths of the replicas' `partition.metadata` files. Files without a topic id are omitted.
-
-    Raise OSError if the `partition.metadata` files contain different topic ids.
-    """
+    """Return the paths of the replicas' `partition.metadata` files with a topic id. OSError: the topic ids differ."""
     found: list[Location] = []
     ids: dict[bytes, str] = {}
     for replica in replicas:
@@ -130,27 +127,10 @@ def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
 
 
 class MergedDirectory:
-    """Writes the merged log of several replicas of one partition into a new directory.
+    """Writes the merged log of several replicas of one partition into a new directory."""
 
-    Parameters
-    ----------
-    replicas : sequence of Replica
-        The replicas, from the leader to the oldest follower.
-    merged : array of HEADER
-        The batches of the merged log.
-    folder : Path
-        The directory to create.
-    advance : callable
-        Called after each segment was written, with the number of bytes of the segment.
-
-    Attributes
-    ----------
-    directory : PartitionDir
-        The merged partition. Set by `write`.
-    lost : list of Damage
-        The ranges of offsets that are valid in no replica. Set by `write`. Each `Damage.length` is
-        0, because the merged segments contain no bytes of these ranges.
-    """
+    # `replicas` begin with the leader. `advance` is called with the size of each written segment. `write` sets
+    # `directory` and `lost`, whose lengths are 0: the merged segments contain no bytes of these ranges.
 
     replicas: Sequence[Replica]
     merged: Headers
@@ -169,14 +149,7 @@ class MergedDirectory:
         self._segment_mode = narrowed_mode(ALL_FILE_BITS | 0o111, *paths)
 
     def write(self) -> None:
-        """Write all files of the merged partition.
-
-        Raises
-        ------
-        OSError
-            A replica cannot be read, the directory cannot be written, or the replicas have different
-            topic ids.
-        """
+        """Write all files of the merged partition."""
         metadata = checked_topic_ids(self.replicas)
         sources = [replica.log.directory.path for replica in self.replicas]
         self.folder.mkdir(narrowed_mode(0o777, *sources) | 0o700)
@@ -206,11 +179,8 @@ class MergedDirectory:
         self.lost = self._lost(bases)
 
     def _bases(self) -> list[int]:
-        """Return the base offsets of the merged segments.
-
-        Use the base offsets of the leader's segments. Before the leader's first segment and after
-        the leader's last batch, use the base offsets of the other replicas.
-        """
+        """Return the base offsets of the merged segments."""
+        # They are those of the leader's segments, and before and after these, those of the other replicas.
         bases: list[int] = []
         low = high = -1
         for replica in self.replicas:
@@ -267,11 +237,8 @@ class MergedDirectory:
         return self.replicas[replica].log.segments[segment].path
 
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
-        """Find a replica's local segment file that has the given base offset and contains exactly the given batches.
-
-        Return None if no segment file contains exactly these batches. Also return None if the
-        segment file has a permission that another segment file does not have.
-        """
+        """Return a replica's local segment file with this base offset and exactly these batches, or None."""
+        # The file is not used either if it has a permission that another segment file does not have.
         if not len(rows) or _is_changed(rows).any():
             return None
         replica, index = int(rows["replica"][0]), int(rows["segment"][0])
@@ -290,11 +257,9 @@ class MergedDirectory:
         return path if exact else None
 
     def _copy(self, target: int, rows: Headers, views: dict[int, tuple[int, FileView]]) -> None:
-        """Append batches of one segment file to `target`, and correct a corrupted base offset.
-
-        For each replica, `views` contains the segment file from which batches were copied last, and
-        its number. These files stay open, because small groups can alternate between the replicas.
-        """
+        """Append batches of one segment file to `target`, and correct a corrupted base offset."""
+        # `views` keeps the last segment file of each replica open, because small groups can alternate between the
+        # replicas.
         if _is_changed(rows)[0]:
             for row in rows:
                 write_all(target, batch_bytes(self.replicas, row))
@@ -310,15 +275,10 @@ class MergedDirectory:
         self._spans.copy(view, target, spans)
 
     def _checkpoints(self, first: int) -> dict[str, int]:
-        """Return the checkpoint entries of the merged partition, as a dict from checkpoint file name to offset.
-
-        - The log start offset is the leader's log start offset.
-        - The high watermark is the highest high watermark of all replicas. The high watermark of a
-          replica is limited to `Replica.usable_end`.
-        - The cleaner offset is the lowest cleaner offset of the replicas that contribute batches.
-          For a replica without a cleaner offset, `first` is used. If no replica has a cleaner
-          offset, the merged partition has none.
-        """
+        """Return the checkpoint entries of the merged partition, by checkpoint file name."""
+        # The log start offset is the leader's, the high watermark the highest (limited to `usable_end`), the
+        # cleaner offset the lowest of the replicas that contribute batches (`first` if one has none; no entry if
+        # all have none).
         found: dict[str, int] = {}
         leader = self._leader.log.directory.checkpoints
         if LOG_STARTS in leader:
@@ -418,10 +378,7 @@ def _is_changed(rows: Headers) -> npt.NDArray[np.bool_]:
 
 
 def _by_file(rows: Headers) -> Iterator[Headers]:
-    """Yield groups of consecutive batches from one segment file.
-
-    A group contains either only batches that are copied unchanged, or only batches that are changed.
-    """
+    """Yield groups of consecutive batches from one segment file, either all unchanged or all changed."""
     keys = rows["replica"].astype(np.int64) * 2 + _is_changed(rows), rows["segment"]
     changes = (keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1])
     return divided_at(rows, np.flatnonzero(changes) + 1)

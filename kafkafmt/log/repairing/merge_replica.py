@@ -58,31 +58,14 @@ Ranges = list[tuple[int, int]]
 
 @dataclass
 class Replica:
-    """A replica of a partition, with its valid batches, damage and leader epochs.
-
-    Attributes
-    ----------
-    log : PartitionLog
-        The partition directory.
-    damaged : sequence of Damage
-        All damage that was found in the replica.
-    headers : array of HEADER
-        The valid batches, in offset order.
-    epochs : list of (int, int)
-        The leader epochs with their first offsets.
-    end : int
-        Log end offset.
-    usable_end : int
-        The replica contributes only offsets below `usable_end`. If the replica has diverged from
-        the leader, `usable_end` is lower than `end`.
-    """
+    """A replica of a partition, with its valid batches, damage and leader epochs."""
 
     log: PartitionLog
     damaged: Sequence[Damage]
-    headers: Headers
-    epochs: Epochs = field(default_factory=list)
-    end: int = 0
-    usable_end: int = 0
+    headers: Headers  # valid batches, in offset order
+    epochs: Epochs = field(default_factory=list)  # with their first offsets
+    end: int = 0  # log end offset
+    usable_end: int = 0  # exclusive; below `end` if the replica has diverged from the leader
 
     @property
     def path(self) -> str:
@@ -163,20 +146,7 @@ def without_ranges(ranges: Ranges, removed: Ranges) -> Ranges:
 
 
 def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
-    """Read the headers of all valid batches of a replica.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The replica.
-    damaged : sequence of Damage
-        The damage that `verify_partition` found. Batches in damaged byte ranges are omitted.
-
-    Raises
-    ------
-    OSError
-        A segment cannot be read, or has changed since it was verified (EIO).
-    """
+    """Read the headers of all valid batches, outside the damage that was found. OSError: a segment has changed."""
     numbers = {segment.name: i for i, segment in enumerate(log.segments)}
     holes = holes_of(without_losses(damaged))
     changed = BatchDamage()
@@ -207,10 +177,7 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
 
 
 def _groups(*keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Group rows whose keys are equal, except the first key. Return the order of the rows, and the bounds of each group.
-
-    In a group, the rows are sorted by the first key.
-    """
+    """Sort and group rows that are equal in all keys but the first. Return the order and the bounds of each group."""
     order = np.lexsort(keys)
     differs = np.ones(len(order), bool)
     differs[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys[1:]], axis=0)
@@ -219,11 +186,9 @@ def _groups(*keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def _confirmed(replica: Replica, marks: Sequence[int]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return the base offset of each batch, and whether a neighbour, the file name or a high watermark confirms it.
-
-    If the last batch does not continue the previous one, although nothing between them is damaged,
-    and the offset that continues it ends the batch at a high watermark, this offset is returned.
-    """
+    """Return the base offset of each batch, and whether a neighbour, the file name or a high watermark confirms it."""
+    # If the last batch does not continue the previous one, although nothing between them is damaged, and the
+    # offset that continues it ends the batch at a high watermark, this offset is returned.
     rows = replica.headers
     firsts = rows["first"].copy()
     expected = np.concatenate(([replica.start], rows["last"] + 1))[:-1]
@@ -238,12 +203,10 @@ def _confirmed(replica: Replica, marks: Sequence[int]) -> tuple[IntArray, npt.ND
 
 
 def _repair_offsets(replicas: Sequence[Replica]) -> None:
-    """Replace the offset of a batch if another replica, or the high watermark, proves that it is corrupted.
-
-    The CRC of a batch does not cover its base offset. If the offset of a batch is not confirmed,
-    the batch gets the offset at which another replica has the same batch. If no replica confirms an
-    offset, an offset that continues any batch is used, otherwise the lowest one.
-    """
+    """Replace the offset of a batch if another replica, or the high watermark, proves that it is corrupted."""
+    # The CRC of a batch does not cover its base offset. An unconfirmed batch gets the offset at which another
+    # replica has it. If no replica confirms an offset, one that continues any batch is used, otherwise the
+    # lowest.
     rows = np.concatenate([r.headers for r in replicas])
     if not len(rows):
         return
@@ -279,12 +242,10 @@ def _repair_offsets(replicas: Sequence[Replica]) -> None:
 
 
 def _repair_epochs(replicas: Sequence[Replica]) -> None:
-    """Replace corrupted leader epochs in batches that several replicas contain.
-
-    The CRC of a batch does not cover its leader epoch. If replicas have the same batch with different
-    epochs, the lowest epoch is used, because a corrupted high epoch would give its replica priority
-    over the others. `trusted_epochs` ignores a corrupted low epoch, because epochs never decrease.
-    """
+    """Replace corrupted leader epochs in batches that several replicas contain."""
+    # The CRC of a batch does not cover its leader epoch. The lowest epoch is used, because a corrupted high epoch
+    # would give its replica priority. `trusted_epochs` ignores a corrupted low epoch, because epochs never
+    # decrease.
     rows = np.concatenate([r.headers for r in replicas])
     if not len(rows):
         return
@@ -309,12 +270,9 @@ def _runs(headers: Headers) -> list[tuple[int, int, int]]:
 
 
 def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
-    """Return the leader epochs in the leader's log, each with its earliest possible start offset.
-
-    For an epoch in a checkpoint, the exact start offset is known. For any other epoch, the first
-    batches may be lost. The earliest possible start offset of such an epoch is the offset after the
-    last valid batch of the previous epoch.
-    """
+    """Return the leader epochs in the leader's log, each with its earliest possible start offset."""
+    # It is exact if a checkpoint contains it. Otherwise, the first batches may be lost, and it is the offset
+    # after the last valid batch of the previous epoch.
     exact = {epoch: offset for r in replicas for epoch, offset in {*r.checkpoint} & {*r.epochs}}
     found: Epochs = []
     for epoch, offset in leader.epochs:
@@ -326,14 +284,9 @@ def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
 
 
 def ranked(replicas: Sequence[Replica]) -> list[Replica]:
-    """Order replicas by leader epoch and end offset, the leader first. Set the `usable_end` of each replica.
-
-    The leader is the replica with the latest leader epoch. Among replicas with the same epoch, the
-    leader is the one with the highest end offset. If a replica has no leader epochs, only its
-    records before the high watermark are used, as a follower without leader epochs truncates its
-    log to the high watermark. If its high watermark is also unknown, its records before the
-    leader's end offset are used.
-    """
+    """Order replicas by leader epoch and end offset, the leader first. Set the `usable_end` of each replica."""
+    # Without leader epochs, only records before the high watermark are used, because such a follower truncates
+    # its log to it; if it is also unknown, records before the leader's end offset.
     _repair_offsets(replicas)
     stored = {id(replica): replica.headers["epoch"].copy() for replica in replicas}
     _repair_epochs(replicas)
@@ -368,11 +321,8 @@ def usable_epochs(replica: Replica) -> Epochs:
 
 
 def damaged_end(replica: Replica) -> tuple[int, int] | None:
-    """Return the first offset and the size in bytes of the damage after the last valid batch of a replica.
-
-    Return None if no damage follows the last valid batch. Also return None if the replica has
-    diverged from the leader, because the end of a diverged replica is not used.
-    """
+    """Return the first offset and the bytes of the damage after the last valid batch, or None."""
+    # The end of a diverged replica is not used.
     spans = [d for d in replica.damaged if d.last_offset is None]
     if not spans or replica.diverged:
         return None
@@ -391,25 +341,10 @@ def bytes_from(headers: Headers, offset: int) -> int:
 
 
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
-    """Return the ranges of offsets that are valid in no replica, or only in batches that were not chosen.
-
-    If the end of a replica is damaged, the number of lost offsets is unknown. Therefore, the size of
-    this damage is compared with the size of the merged log from the first damaged offset onwards,
-    both in bytes. If the damage is larger, all offsets after the end of the merged log are reported
-    as lost. The last offset of the reported range is None.
-
-    Offsets before the first batch of the merged log are lost only if a replica is damaged there.
-    Otherwise, compaction may have removed them. `verify` does not report such offsets either.
-
-    Parameters
-    ----------
-    replicas : sequence of Replica
-        The replicas.
-    merged : array of HEADER
-        The batches of the merged log.
-    start, end : int
-        The first offset and the end offset of the merged log.
-    """
+    """Return the ranges of offsets that are valid in no replica, or only in batches that were not chosen."""
+    # If a replica's damaged end is larger than the merged log from the first damaged offset (in bytes), all
+    # offsets after the merged log are lost (last offset None). Offsets before its first batch are lost only if a
+    # replica is damaged there: compaction may have removed them.
     valid = [pair for replica in replicas for pair in replica.valid_ranges()]
     covered = joined_ranges(np.array([v[0] for v in valid], np.int64), np.array([v[1] for v in valid], np.int64))
     missing = without_ranges([(start, end - 1)] if start < end else [], covered)

@@ -80,21 +80,10 @@ _SETTERS = field_setters(OpenTransaction)
 
 
 class OpenTransactions(Rows[OpenTransaction]):
-    """The open transactions in the copy of a partition, the oldest first. Each object is created when it is accessed.
+    """The open transactions in the copy of a partition, the oldest first, created when they are accessed."""
 
-    Parameters
-    ----------
-    copy : Salvaged
-        The copy.
-    opened : mapping of int to int
-        First offset of the open transaction of each producer in the source.
-    highest : int
-        Highest offset that may be missing because of damage.
-    hidden : str
-        The cause of each transaction that began at or below `highest` and is not in `opened`.
-    entries : sequence of ProducerEntry, optional
-        Producers of the transactions. By default, all producers with a transaction that is open in the copy.
-    """
+    # `opened` is the first offset of each producer's open transaction in the source. `hidden` is the cause of a
+    # transaction that is not in `opened` and began at or below `highest`, the last offset that damage may hide.
 
     def __init__(
         self,
@@ -127,17 +116,7 @@ class OpenTransactions(Rows[OpenTransaction]):
 
 
 def find_open_transactions(log: PartitionLog, damaged: Sequence[Damage], copy: Salvaged) -> Sequence[OpenTransaction]:
-    """Return the open transactions in the copy of a partition, the oldest first.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The source of the copy.
-    damaged : sequence of Damage
-        The damage that was found in the source.
-    copy : Salvaged
-        The copy.
-    """
+    """Return the open transactions in the copy of a partition, the oldest first."""
     if not copy.open:
         return ()
     lost = DamageColumns.of(damaged)

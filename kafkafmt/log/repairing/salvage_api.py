@@ -342,11 +342,7 @@ def is_output_error(error: OSError) -> bool:
 
 
 def is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
-    """Return whether a partition can be salvaged.
-
-    A partition that cannot be salvaged is reported. Each file of the partition that is not copied
-    is also reported.
-    """
+    """Return whether a partition can be salvaged. Report if it cannot, and each file that is not copied."""
     with run.reading(directory):
         note_links(bounds.apply_to(directory), run, directory)
         return True

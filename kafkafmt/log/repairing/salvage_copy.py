@@ -82,41 +82,11 @@ def salvage_partition(
     abort_open: bool = False,
     rebuild: bool = False,
 ) -> Salvaged:
-    """Copy the valid batches of a partition into a new directory below `output`.
-
-    The copy is not synced. `Output.publish` syncs all partitions together.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The source.
-    damaged : sequence of Damage
-        The damage that `verify_partition` found, including batches with unreadable records.
-    output : Path
-        An existing directory. If an error is raised, the partition's directory in it is removed.
-    stop_at_first : bool, default False
-        Copy only the batches before the first damage, as a broker does.
-    bounds : Bounds, optional
-        Links to places outside these paths are not followed. By default, the only such path is the
-        log directory, or the partition directory if the partition was given as a path.
-    abort_open : bool, default False
-        Append an abort marker for each transaction that is open at the end of the copy.
-    rebuild : bool, default False
-        Rebuild the batches that Kafka's Java code does not read to their end. Otherwise, the caller must know that
-        there are no such batches.
-
-    Raises
-    ------
-    OSError
-        In one of these cases:
-
-        - The source cannot be read, or the copy cannot be written.
-        - The source has changed since it was verified (EIO).
-        - A segment is not copied, because no index can hold its batches (EINVAL): their offsets do not
-          increase, or the size or the offset range is too large.
-        - The partition is not copied, because no broker accepts its name.
-        - The partition is not copied, because it is a link to a place outside `bounds`.
-    """
+    """Copy the valid batches of a partition into a new directory below `output`, without a sync."""
+    # After an error, the new directory is removed. `rebuild`: rebuild the batches that Kafka's Java code does not
+    # read to their end; otherwise, there must be none. OSError: the source has changed (EIO), no index can hold
+    # the batches of a segment (EINVAL), no broker accepts the name, or the directory is a link to a place outside
+    # `bounds`.
     directory = log.directory
     left_out = (bounds or Bounds.around(directory)).apply_to(directory)
     holes = holes_of(without_losses(damaged))
@@ -194,11 +164,8 @@ class PartitionCopy:
         self._aborts = abort_open
 
     def is_copied(self, source: SegmentFile, spans: IntArray, damaged: bool) -> bool:
-        """Return whether the copy has a file for a segment of the source.
-
-        The copy always has a file for the last segment, because the base offset in the name of this
-        file is a lower bound of the log end offset.
-        """
+        """Return whether the copy has a file for a segment of the source, as it always has for the last."""
+        # The base offset in the name of the last file is a lower bound of the log end offset.
         return len(spans) > 0 or source.last or not (damaged or source.size)
 
     def segment(self, source: SegmentFile, spans: IntArray, damaged: bool, markers: list[Restored]) -> None:
@@ -246,39 +213,26 @@ class PartitionCopy:
         return f"{self._folder}/{name}"
 
     def _new(self, name: str, data: bytes, mode: int) -> None:
-        """Write a rebuilt file.
-
-        If the source has a file of the same name, permissions that the source file lacks are
-        removed from `mode`. The owner's permission to read is kept, because the rebuilt file
-        contains nothing that the segments do not contain.
-        """
+        """Write a rebuilt file, without permissions that a source file of the same name lacks."""
+        # The owner may always read it, because it contains nothing that the segments do not contain.
         mode &= (self._modes.get(name, ALL_FILE_BITS) | 0o400) & ALL_FILE_BITS
         self.made.modes[name] = mode
         write_new(self._path(name), data, mode | OWNER, synced=False)
 
     def _snapshot(self, base: int) -> bytes | None:
-        """Return the serialized entries of the source's snapshot at `base`.
-
-        For the first segment, use the newest earlier snapshot if this snapshot cannot be used.
-        """
+        """Return the serialized entries of the source's snapshot at `base`."""
+        # For the first segment, use the newest earlier snapshot if this snapshot cannot be used.
         return self.snapshots.at(base, self.state.producers, earlier=len(self.bases) == 1)
 
     def _add_producers(self, base: int) -> None:
-        """If the copy lacks offsets before the segment `base`, add the producers in the source's snapshot.
-
-        The states in the snapshot replace the states of the same producers in the copy.
-        """
+        """Use the producers of the source's snapshot if the copy lacks offsets before the segment `base`."""
         self.gaps |= base > self.made.next_offset
         known = self._snapshot(base) if self.gaps else None
         if known and not self.state.producers.contain(known):
             self.state.producers = Producers(self.state.producers.states + known)
 
     def _index(self, base: int, data: Buffer | None = None) -> None:
-        """Write the indexes of a copied segment, and the snapshot of the producers before the segment.
-
-        If the content of the copied `.log` file is in memory, pass it as `data`, so that it is not
-        read again.
-        """
+        """Write the indexes of a copied segment (`data` if in memory), and the snapshot of the producers before it."""
         if data is not None:
             size = view_of(data).nbytes
             scan = core.scan_batches(data, self.scratch.table)
@@ -291,10 +245,7 @@ class PartitionCopy:
             self._write_indexes(base, copied.size, walker.tables(0, copied.size))
 
     def _write_indexes(self, base: int, size: int, tables: Iterable[Table]) -> None:
-        """Write the indexes and the producer snapshot of a copied segment.
-
-        `size` is the size of its `.log` file, and `tables` contain the batch headers.
-        """
+        """Write the indexes and the producer snapshot of a copied segment of `size` bytes."""
         self._add_producers(base)
         name = file_name(base, "")
         mode = self.made.modes[f"{name}.log"]
@@ -349,11 +300,9 @@ class PartitionCopy:
         return self.made
 
     def _abort_transactions(self) -> None:
-        """Append an abort marker for each open transaction, in a new segment.
-
-        The timestamps of the markers are the current time. In a segment with old records, they would
-        delay the deletion of these records by a broker's retention.
-        """
+        """Append an abort marker for each open transaction, in a new segment."""
+        # In a segment with old records, the current time of the markers would delay the deletion of these records
+        # by a broker's retention.
         end = self.made.next_offset
         epochs = self._epochs(0, end)
         markers = abort_markers(self.made.open, end, epochs[-1][0] if epochs else 0, now_millis())
@@ -369,11 +318,7 @@ class PartitionCopy:
         self._index(end)
 
     def _epochs(self, start: int, end: int) -> Epochs:
-        """Return the leader epochs from the source's checkpoint, and later epochs from the batches.
-
-        If the checkpoint and the batches contradict each other, return only the epochs from the
-        batches.
-        """
+        """Return the leader epochs of the checkpoint, if the batches agree, and later ones of the batches."""
         try:
             kept = (
                 read_leader_epochs(read_text(self.source / LEADER_EPOCHS) or "") if LEADER_EPOCHS in self.names else []
@@ -387,10 +332,7 @@ class PartitionCopy:
         return within(trusted_epochs([e for e in kept if e[1] <= end], runs), start, end)
 
     def _correct_batches(self, epochs: Epochs) -> None:
-        """Correct the leader epoch in the header of each copied batch that contradicts `epochs`.
-
-        The CRC of a batch does not cover its leader epoch.
-        """
+        """Correct the leader epoch, which the CRC does not cover, of each copied batch that contradicts `epochs`."""
         if not epochs:
             return
         values, starts = np.array(epochs, np.int64).T
@@ -422,10 +364,7 @@ class PartitionCopy:
             )
 
     def _copy_unchanged_files(self) -> None:
-        """Copy `partition.metadata`.
-
-        For the metadata log, also copy the KRaft snapshots and the `quorum-state` file.
-        """
+        """Copy `partition.metadata`, and for the metadata log the KRaft snapshots and the `quorum-state` file."""
         for name in self.names:
             if name == PARTITION_METADATA:
                 try:

@@ -38,17 +38,10 @@ from .span_tables import tables_of
 
 
 class _Lost(NamedTuple):
-    """A lost abort marker, with the values that are needed to write it again.
+    """A lost abort marker, with the values that are needed to write it again."""
 
-    Attributes
-    ----------
-    entry : Aborted
-        The transaction.
-    producer_epoch, timestamp : int
-        Producer epoch and largest timestamp of the last batch of the transaction.
-    leader_epoch : int
-        The leader epoch of the batch before the marker.
-    """
+    # Producer epoch and timestamp are those of the last batch of the transaction, the leader epoch that of the
+    # batch before the marker.
 
     entry: Aborted
     producer_epoch: int
@@ -107,11 +100,9 @@ class _DataBatches:
 
 
 class _Search:
-    """Finds the lost transaction markers that can be restored.
+    """Finds the lost transaction markers that can be restored."""
 
-    Call `add` for the batches of the copy, in offset order. Then call `finish`. The result is in
-    `found`.
-    """
+    # Call `add` for the batches of the copy, in offset order, then `finish`. The result is in `found`.
 
     def __init__(self, entries: Iterable[Aborted]) -> None:
         self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
@@ -128,11 +119,9 @@ class _Search:
         self._end = 0
 
     def needs(self, plan: SegmentPlan) -> bool:
-        """Return whether a segment can contain a batch of a transaction whose marker is lost.
-
-        No other segment must be read. A marker is restored only if a batch of its transaction was
-        copied. Therefore, the last batch before the marker is in the offset range of the transaction.
-        """
+        """Return whether a segment can contain a batch of a transaction whose marker is lost, and must be read."""
+        # A marker is restored only if a batch of its transaction was copied. Therefore, the last batch before the
+        # marker is in the offset range of the transaction.
         first, following = plan.first_offset, plan.next_offset
         return first is not None and following is not None and self._covers(first, following - 1)
 
@@ -142,10 +131,7 @@ class _Search:
         return at >= 0 and self._ends[at] >= first
 
     def add(self, table: BatchTable) -> None:
-        """Add batches of the copy, given as a table of their headers.
-
-        If `needs` returns False for a segment, the batches of this segment can be omitted.
-        """
+        """Add batches of the copy, except those of segments for which `needs` returns False."""
         if not len(table):
             return
         lasts, batches = last_offsets(table), _DataBatches(table)
@@ -174,12 +160,8 @@ class _Search:
             self.found.append(_Lost(entry, batch.epoch, max(batch.timestamp, NO_TIMESTAMP), leader_epoch))
 
     def finish(self, lost: int) -> None:
-        """Find the markers that were lost after the last copied batch.
-
-        `lost` is the number of bytes after the last copied batch in the source. These bytes contain
-        at most one offset per byte. Index entries with a marker offset beyond this limit are
-        corrupted, and are ignored.
-        """
+        """Find the markers that were lost after the last copied batch, in the last `lost` bytes of the source."""
+        # The bytes contain at most one offset per byte. Index entries beyond this limit are corrupted.
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:
                 self._restore(entry, self._batches.get(entry.producer_id), self._epoch)
@@ -188,19 +170,9 @@ class _Search:
 def restored_markers(
     log: PartitionLog, kept: Sequence[tuple[SegmentFile, IntArray]], to_the_end: bool, snapshots: SourceSnapshots
 ) -> dict[str, list[Restored]]:
-    """Return the markers to restore in each segment of a copy, by segment name.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The source. Its `transactions` contain the transactions whose markers are lost.
-    kept : sequence of (segment, spans)
-        For each segment, the start and end positions of the bytes that are copied, in offset order.
-    to_the_end : bool
-        Also restore markers after the last batch of the copy.
-    snapshots : SourceSnapshots
-        The producer snapshots of the source.
-    """
+    """Return the markers to restore in each segment of a copy, by segment name."""
+    # `kept` are the byte ranges that are copied from each segment. `to_the_end`: also restore markers after the
+    # last batch.
     if not log.transactions.unmarked:
         return {}
     search, scratch, copier = _Search(log.transactions.unmarked), Scratch(), SpanCopier()
@@ -245,15 +217,9 @@ def _built(found: Sequence[_Lost], snapshots: _Snapshots) -> list[bytes]:
 def abort_markers(
     transactions: Iterable[ProducerEntry], offset: int, leader_epoch: int, timestamp: int | None = None
 ) -> dict[int, Restored]:
-    """Build an abort marker for each of the given open transactions, and return the markers by producer id.
-
-    The first marker gets the given offset, and each further marker gets the next offset. If
-    `timestamp` is None, a marker gets the timestamp of the producer's last batch.
-
-    If the producer id or the epoch of a transaction is negative, no marker can end the transaction,
-    so the transaction is omitted. A transaction is also omitted if the offset of its marker would be
-    too large for a log.
-    """
+    """Return abort markers for open transactions from `offset` on, by producer id."""
+    # By default, the timestamp is that of the producer's last batch. A transaction is omitted if no marker can
+    # end it (negative id or epoch), or if the offset is too large for a log.
     markers: dict[int, Restored] = {}
     for entry in transactions:
         if entry.producer_id >= 0 and entry.epoch >= 0 and offset < MAX_OFFSET:
@@ -297,12 +263,9 @@ class _Snapshots:
 
 
 def _marker_epoch(lost: _Lost, snapshots: _Snapshots) -> int:
-    """Return the producer epoch of a lost marker.
-
-    Since Kafka 4.0, a transaction marker increases the producer epoch (KIP-890). If the producer
-    wrote no batch between the marker and the next producer snapshot, this snapshot contains the new
-    epoch.
-    """
+    """Return the producer epoch of a lost marker."""
+    # Since Kafka 4.0, a marker increases the producer epoch (KIP-890). If the producer wrote no batch between the
+    # marker and the next producer snapshot, this snapshot contains the new epoch.
     known = snapshots.after(lost.entry.last).get(lost.entry.producer_id)
     if known is not None and known.last_offset < 0 and known.epoch > lost.producer_epoch:
         return known.epoch

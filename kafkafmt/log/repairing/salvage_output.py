@@ -55,12 +55,8 @@ class OutputPlaceError(ValueError):
 
 
 def output_directory(output: str | os.PathLike[str], sources: Iterable[PartitionDir]) -> Path:
-    """Return the absolute path of the output. Raise `OutputPlaceError` if this path is not allowed.
-
-    The output must not be inside a partition directory of the source. If the caller passed a log
-    directory, the output must not be inside this log directory either. Raise ValueError if the path
-    is not local.
-    """
+    """Return the absolute path of the output. OutputPlaceError: it is inside a source. ValueError: it is not local."""
+    # A partition directory of the source, and a log directory that the caller passed, must not contain it.
     target = output_path(output)
     given = os.fspath(output)
     real = Path(os.path.realpath(target))
@@ -83,22 +79,9 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
 def finish_directory(
     output: Path, partitions: Iterable[Salvaged], roots: Iterable[Location], bounds: Bounds | None = None
 ) -> list[str]:
-    """Write the files of a log directory whose partitions are complete. Return messages about missing files.
-
-    The files are not synced.
-
-    Parameters
-    ----------
-    output : Path
-        The log directory to finish.
-    partitions : iterable of Salvaged
-        The partitions that were copied into `output`.
-    roots : iterable of Path or UrlPath
-        The log directories that contain the source partitions. The file `meta.properties`
-        identifies the broker. The first valid `meta.properties` in these directories is copied.
-    bounds : Bounds, optional
-        Links to places outside these paths are not followed. By default, the bounds are `roots`.
-    """
+    """Write the files of a log directory of complete partitions, without a sync."""
+    # Return messages about missing files. The first valid `meta.properties` in `roots`, which identifies the
+    # broker, is copied.
     messages = []
     made, sources = list(partitions), list(roots)
     bounds = bounds or Bounds(sources)
@@ -144,24 +127,10 @@ def _copy(source: Location, target: Path) -> None:
 
 
 class Output:
-    """Builds a log directory in a hidden subdirectory, and moves the complete files to their final place.
+    """Builds a log directory in a hidden subdirectory, and moves the complete files to their final place."""
 
-    `salvage`, `rewrite` and `make` write their output with this class.
-
-    Parameters
-    ----------
-    target : Path
-        A new or empty directory. If it contains only the `.kafkafmt-salvage` of an interrupted run,
-        it is emptied first.
-    mode : int, default 0o777
-        Permissions of `target` if it is created, before the umask is applied.
-    doing : str, default "salvaging"
-        Activity of the calling function, for error messages.
-
-    Notes
-    -----
-    In a ``with`` block of `opened`, write files to the directory `work`, and call `publish`.
-    """
+    # In a ``with`` block of `opened`, write files to the directory `work`, and call `publish`. The target must be
+    # new or empty, except for the `.kafkafmt-salvage` of an interrupted run.
 
     def __init__(self, target: Path, mode: int = 0o777, doing: str = "salvaging") -> None:
         self.target = target
@@ -174,17 +143,8 @@ class Output:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Create the target directory and the directory `work`. After an error in the block, remove both.
-
-        Raises
-        ------
-        FileExistsError
-            The target directory contains other files.
-        BlockingIOError
-            Another process is writing into the target directory.
-        OSError
-            A file cannot be written. If the disk is full, the error contains the path of the target.
-        """
+        """Create the target directory and the directory `work`. After an error in the block, remove both."""
+        # FileExistsError: the target contains other files. BlockingIOError: another process is writing into it.
         with full_disk_named(self.target):
             try:
                 self._open()
@@ -232,10 +192,7 @@ class Output:
             self._lock = -1
 
     def publish(self, made: Iterable[Salvaged]) -> None:
-        """Sync all files, and move them to the target.
-
-        Each partition directory is moved with one rename. `meta.properties` is moved last.
-        """
+        """Sync all files, and move them to the target, each partition with one rename and `meta.properties` last."""
         sync_tree(self.work, self._lock)
         partitions = {m.path.name: m for m in made}
         mode = ALL_FILE_BITS

@@ -34,11 +34,7 @@ def paired(starts: IntArray, ends: IntArray) -> IntArray:
 
 
 def outside(holes: IntArray, spans: IntArray) -> IntArray:
-    """Return the parts of the byte ranges `spans` that are outside the byte ranges `holes`.
-
-    `holes` and `spans` are arrays with two columns: start and end positions in the file, in bytes.
-    The holes are sorted.
-    """
+    """Return the parts of the byte ranges `spans` that are outside the sorted byte ranges `holes`."""
     found = np.empty((len(spans) + len(holes), 2), np.int64)
     return found[: core.spans_outside(holes, spans, found)]
 
@@ -65,12 +61,9 @@ def _sorted(parts: list[IntArray]) -> IntArray:
 
 
 def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return three arrays: first offset, last offset and number of records of each batch in `table`.
-
-    The header of a wrapper message contains only its last offset. Therefore, wrapper messages are
-    decompressed to find the first offset. If a wrapper message is empty, or its offset differs from
-    the offset of its last inner message, the first offset is set to the last offset + 1.
-    """
+    """Return three arrays: first offset, last offset and number of records of each batch in `table`."""
+    # The header of a wrapper message contains only its last offset. To find the first offset, it is decompressed.
+    # If it is empty, or contradicts its last inner message, the first offset is set to the last offset + 1.
     firsts, lasts, counts = table["base_offset"].copy(), last_offsets(table), table["count"].astype(np.int64)
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
     for i in np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2)).tolist():
@@ -87,17 +80,7 @@ def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple
 def bytes_before(
     tables: Iterable[tuple[IntArray, BatchTable]], spans: IntArray, restored: Sequence[Restored]
 ) -> list[int]:
-    """Return, for each restored batch, how many bytes of the byte ranges `spans` are copied before it.
-
-    Parameters
-    ----------
-    tables : iterable of (positions, table)
-        File positions and headers of the batches in `spans`, in offset order.
-    spans : array of int64, shape (n, 2)
-        Start and end position of each byte range to copy.
-    restored : sequence of Restored
-        The restored batches, in offset order.
-    """
+    """Return, for each restored batch, how many bytes of the byte ranges `spans` are copied before it."""
     sizes = spans[:, 1] - spans[:, 0]
     found = np.full(len(restored), sizes.sum(), np.int64)
     # In each byte range, a byte's position in the copy is its position in the file plus the shift of the range.

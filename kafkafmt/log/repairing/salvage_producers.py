@@ -11,27 +11,16 @@ from ..transactions import SnapshotFiles
 
 
 class SourceSnapshots:
-    """The producer snapshots of a partition.
-
-    Parameters
-    ----------
-    snapshots : SnapshotFiles
-        The producer snapshots in the partition directory.
-    names : iterable of str
-        Names of the files in this directory that can be read.
-    """
+    """The producer snapshots of a partition: those of `names`, which can be read."""
 
     def __init__(self, snapshots: SnapshotFiles, names: Iterable[str]) -> None:
         self.files = snapshots
         self.offsets: list[int] = sorted(offsets_in(names, ".snapshot"))
 
     def at(self, offset: int, producers: Producers, earlier: bool) -> bytes | None:
-        """Return the serialized entries of the snapshot at `offset`, or None if no snapshot can be used.
-
-        A snapshot cannot be used if it is unreadable or inconsistent, or if it contradicts the state
-        `producers`, which was computed from the copied batches. If `earlier` is True, the newest usable
-        snapshot at `offset` or a lower offset is used.
-        """
+        """Return the serialized entries of a usable snapshot at `offset` (if `earlier`: or before), or None."""
+        # A snapshot cannot be used if it is unreadable or inconsistent, or contradicts the state of the copied
+        # batches.
         for i in range(bisect_right(self.offsets, offset) - 1, -1, -1):
             at = self.offsets[i]
             if at < offset and not earlier:

@@ -31,13 +31,7 @@ class LeftOut:
 
 
 class Bounds:
-    """Decides which symbolic links are followed. A link may lead only to places below the paths that the user gave.
-
-    Parameters
-    ----------
-    paths : iterable of paths
-        Log directories, partition directories or `.log` files.
-    """
+    """Decides which symbolic links are followed: those to places below the paths that the user gave."""
 
     def __init__(self, paths: Iterable[str | os.PathLike[str] | UrlPath]) -> None:
         places = [place for path in paths for place in matching(input_path(path))]
@@ -56,11 +50,8 @@ class Bounds:
         self._roots.append(Path(os.path.realpath(path)))
 
     def reason_to_leave_out(self, path: Location, *also: Path) -> str | None:
-        """Return the reason why a link must not be followed, or None if `path` may be read.
-
-        A link may be followed only if its target exists, and is below a path that the user gave or
-        below a directory in `also`.
-        """
+        """Return the reason why a link must not be followed, or None if `path` may be read."""
+        # The target must exist below a path that the user gave or below a directory in `also`.
         if isinstance(path, UrlPath):  # a URL cannot be a link
             return None
         real = Path(os.path.realpath(path))
@@ -69,15 +60,9 @@ class Bounds:
         return None if path.exists() else f"it is a symbolic link to {real}, which does not exist"
 
     def apply_to(self, directory: PartitionDir) -> list[LeftOut]:
-        """Exclude files of a partition directory that are symbolic links to places outside the given paths.
-
-        Return the excluded files of the partition directory. A checkpoint in the log directory is
-        also ignored if it is a symbolic link to a place outside the given paths, but it is not
-        returned.
-
-        Raise OSError if the partition cannot be salvaged, because its topic name is invalid in Kafka,
-        or because its directory is a symbolic link to a place outside the given paths.
-        """
+        """Exclude and return files that are symbolic links to places outside the given paths."""
+        # Such a checkpoint of the log directory is ignored too, but not returned. OSError: the topic name is
+        # invalid, or the partition directory is such a link.
         if not can_be_checkpointed(directory.topic, directory.partition):
             allowed = "1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
             why = f"no broker accepts this topic name (it needs {allowed}); rename the directory to salvage it"

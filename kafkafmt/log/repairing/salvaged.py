@@ -34,30 +34,7 @@ class SerializedProducers(Rows[ProducerEntry]):
 
 @dataclass
 class Salvaged:
-    """The copy of a partition, as written by `salvage_partition`.
-
-    Attributes
-    ----------
-    next_offset : int
-        Log end offset of the copy.
-    offsets : dict
-        Maps the name of each offset checkpoint to the offset to write into this checkpoint.
-    open : sequence of ProducerEntry
-        Producers with a transaction that is open at the end of the copy, the oldest transaction
-        first.
-    aborted : dict
-        Offset of the abort marker that was appended for each producer in `open`, by producer id.
-    findings : list of Finding
-        Files that were not copied because they cannot be read.
-    restored : list of int
-        Offsets of transaction markers that were lost in the source and written again.
-    rebuilt : int
-        Number of batches that were rebuilt, because Kafka's Java code does not read the originals.
-    left_out : list of LeftOut
-        Files that were not read because they are links to places outside the source.
-    modes : dict
-        The final permissions of the copy's files and of its directory. `narrow` sets them.
-    """
+    """The copy of a partition, as written by `salvage_partition`."""
 
     topic: str
     partition: int
@@ -65,15 +42,15 @@ class Salvaged:
     segments: int = 0
     batches: int = 0
     bytes: int = 0
-    next_offset: int = 0
-    offsets: dict[str, int] = field(default_factory=dict)
-    open: Sequence[ProducerEntry] = ()
-    aborted: dict[int, int] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    restored: list[int] = field(default_factory=list)
-    rebuilt: int = 0
-    left_out: list[LeftOut] = field(default_factory=list)
-    modes: dict[str, int] = field(default_factory=dict)
+    next_offset: int = 0  # log end offset of the copy
+    offsets: dict[str, int] = field(default_factory=dict)  # for the offset checkpoints, by file name
+    open: Sequence[ProducerEntry] = ()  # transactions at the end of the copy, the oldest first
+    aborted: dict[int, int] = field(default_factory=dict)  # offset of the appended abort marker, by producer id
+    findings: list[Finding] = field(default_factory=list)  # files that were not copied because they cannot be read
+    restored: list[int] = field(default_factory=list)  # offsets of lost transaction markers that were written again
+    rebuilt: int = 0  # number of batches that Kafka's Java code does not read
+    left_out: list[LeftOut] = field(default_factory=list)  # links to places outside the source
+    modes: dict[str, int] = field(default_factory=dict)  # final permissions of the copy's files, which `narrow` sets
     mode: int = ALL_FILE_BITS
     """Permissions that all segments of the source have in common."""
 
@@ -83,11 +60,9 @@ class Salvaged:
         return self.next_offset - len(self.aborted)
 
     def narrow(self, folder: Path) -> None:
-        """Set the final permissions of the copy's files, which are now in `folder`.
-
-        Files that were created after `salvage_partition` returned get the permissions that all
-        segments have in common.
-        """
+        """Set the final permissions of the copy's files, which are now in `folder`."""
+        # Files that were created after `salvage_partition` returned get the permissions that all segments have in
+        # common.
         for name in list_directory(folder)[1]:
             mode = self.modes.get(name)
             # A file with a known mode was created with this mode and the owner's permissions.

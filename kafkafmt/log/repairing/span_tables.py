@@ -13,22 +13,8 @@ from ..storage import SpanCopier
 def tables_of(
     reader: TableReader, spans: IntArray, copier: SpanCopier, scratch: Scratch
 ) -> Iterator[tuple[IntArray, BatchTable]]:
-    """Yield the batches in byte ranges of a segment, in the order of the byte ranges.
-
-    Each item contains the file positions of some batches, and a table of their headers. The table is
-    valid until the next item is requested.
-
-    Parameters
-    ----------
-    reader : TableReader
-        Reads the segment.
-    spans : array of int64, shape (n, 2)
-        Start and end position of each byte range. Each byte range consists of valid batches.
-    copier : SpanCopier
-        Reads small byte ranges together.
-    scratch : Scratch
-        Memory for the table. `reader` must not use the same object.
-    """
+    """Yield the file positions and headers of the batches in `spans`, which contain only valid batches."""
+    # A table is valid until the next item is requested. `reader` must not use the same `scratch`.
     for start, end, data in copier.windows(reader.view, spans):
         if data is None:
             for position, _, table, _ in reader.tables(start, end):
