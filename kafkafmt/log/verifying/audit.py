@@ -28,14 +28,10 @@ from .audit_states import StateAudit
 
 
 class PartitionAudit:
-    """Compares the indexes, snapshots and checkpoints of one partition with its batches.
+    """Compares the indexes, snapshots and checkpoints of one partition with its batches."""
 
-    For each segment, call `open`, then `add` for its batches, and then `close`.
-
-    Call `open`, which reads the indexes, before the batches are read. A running broker writes a
-    batch before the batch's index entries. Therefore, each index entry that `open` reads must have
-    a batch.
-    """
+    # For each segment, call `open`, then `add` for its batches, then `close`. `open` reads the indexes before the
+    # batches are read: a running broker writes a batch before its index entries, so each entry must have a batch.
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
@@ -91,21 +87,7 @@ class PartitionAudit:
     def add(
         self, segment: SegmentFile, position: int, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]
     ) -> None:
-        """Add batches in offset order, given as a table of their headers.
-
-        Parameters
-        ----------
-        segment : SegmentFile
-            The segment that contains the batches.
-        position : int
-            File position to which the positions in `table` are relative.
-        table : BatchTable
-            The batch headers.
-        found : BatchSummary
-            A summary of `table`.
-        markers : dict of int to Marker
-            Maps the offset of each control batch to its transaction marker.
-        """
+        """Add batches in offset order. Their positions are relative to `position`; `markers` is by offset."""
         self._gaps.add(position, table, found)
         if self._states and self._states.complete and len(table) > 1 and not found.dense:
             lasts = last_offsets(table)
@@ -161,18 +143,13 @@ class PartitionAudit:
         return found
 
     def read_committed_findings(self) -> list[Finding]:
-        """Return a finding if kafkafmt and a broker deliver different records to a read_committed consumer.
-
-        Call `findings` first.
-        """
+        """Return a finding if kafkafmt and a broker deliver different records to a read_committed consumer."""
+        # Call `findings` first.
         return self._states.read_committed(self._log.transactions) if self._states else []
 
     def _missing_indexes(self) -> list[Finding]:
-        """Return a finding for each segment whose index is missing.
-
-        If no segment has an index, the directory is assumed to be a copy of only the `.log` files,
-        and no finding is returned.
-        """
+        """Return a finding for each segment whose index is missing."""
+        # A directory without any index is assumed to be a copy of only the `.log` files.
         found = []
         for suffix, meaning in (
             (".index", "a broker rebuilds it"),

@@ -43,14 +43,10 @@ class _Run:
 
 
 class BatchAudit:
-    """Reports unusual batches of a segment.
+    """Reports batches with a too low maximum timestamp, odd record offsets or odd compressed data."""
 
-    The maximum timestamp of such a batch is too low, its record offsets are odd, or its compressed data
-    is odd.
-
-    Brokers and kafkafmt use the maximum timestamp to find records by time. If it is too low, they
-    do not find the later records of the batch.
-    """
+    # Brokers and kafkafmt use the maximum timestamp to find records by time. If it is too low, they do not find
+    # the later records of the batch.
 
     def __init__(self, log: PartitionLog, file: str) -> None:
         self._log = log

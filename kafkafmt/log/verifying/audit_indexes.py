@@ -63,12 +63,10 @@ def _trailing(name: str, data: bytes, entry: int, n: int, base: int) -> list[Fin
 
 
 class IndexAudit:
-    """Compares the offset index and the time index of a segment with its batches.
+    """Compares the offset index and the time index of a segment with its batches."""
 
-    First, call `add` for all batches, in offset order. Then, call `findings`. `names` contains the
-    names of all files in the partition directory. An index file that is not in `names` is not
-    opened.
-    """
+    # Call `add` for all batches, in offset order, then `findings`. An index file that is not in `names` is not
+    # opened.
 
     def __init__(self, segment: SegmentFile, base: int, names: Container[str] | None = None) -> None:
         self._segment = segment
@@ -88,15 +86,7 @@ class IndexAudit:
         self._matches.begin()
 
     def add(self, table: BatchTable, position: int) -> None:
-        """Add batches of the segment, given as a table of their headers.
-
-        Parameters
-        ----------
-        table : BatchTable
-            The batch headers, with positions relative to a buffer.
-        position : int
-            File position of the first byte of that buffer.
-        """
+        """Add batches of the segment. Their positions are relative to `position`."""
         self._matches.add(table, position)
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:

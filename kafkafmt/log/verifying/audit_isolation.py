@@ -21,10 +21,7 @@ from ..transactions import Transactions
 
 
 class Ended(NamedTuple):
-    """A completed transaction: the offset range of its batches, and the kind and offset of its marker.
-
-    If the log contains the marker but no batch of a transaction, `first` is -1.
-    """
+    """The offset range of a completed transaction, and its marker. `first` is -1 if the log contains no batch of it."""
 
     first: int
     last: int
@@ -42,10 +39,9 @@ class Difference(NamedTuple):
 
 
 class IsolationAudit:
-    """Collects the completed transactions of each producer, and compares them with the transaction indexes.
+    """Compares the completed transactions of each producer with the transaction indexes."""
 
-    Call `add` for all batches, in offset order. Then call `differences`.
-    """
+    # Call `add` for all batches, in offset order. Then call `differences`.
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[int, int]] = {}
@@ -53,25 +49,13 @@ class IsolationAudit:
         """The completed transactions: the producer id, and the fields of `Ended`."""
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[tuple[int, int, int, int, int]]:
-        """Add batches. Return the transactions that these batches complete, in the form of `core.end_transactions`.
-
-        `table` contains the headers of the batches. `markers` maps the offset of each control batch to
-        its marker.
-        """
+        """Add batches. Return the transactions that they complete, in the form of `core.end_transactions`."""
         ended = core.end_transactions(table, markers, self._open)
         self._ended += ended
         return ended
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
-        """Yield offset ranges that a broker returns to read_committed consumers but kafkafmt does not, or vice versa.
-
-        Parameters
-        ----------
-        ours : Transactions
-            The transactions that kafkafmt has found in the log.
-        entries : iterable of Aborted
-            The entries of all transaction indexes of the partition.
-        """
+        """Yield offset ranges that only a broker or only kafkafmt returns to read_committed consumers."""
         by_producer: dict[int, list[Ended]] = defaultdict(list)
         for producer_id, *end in self._ended:
             by_producer[producer_id].append(Ended(*end))
@@ -92,11 +76,9 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Yield the transactions in `ended`. If markers are missing, an item covers several transactions, so it is split.
-
-    `borders` contains the offsets of the missing abort markers. The transactions up to the last of
-    these markers are yielded as one item, with -1 instead of a marker.
-    """
+    """Yield the transactions in `ended`, split at missing abort markers, whose offsets are `borders`."""
+    # If markers are missing, an item covers several transactions. Those up to the last missing marker are yielded
+    # as one item, with -1 instead of a marker.
     for e in ended:
         at = bisect_left(borders, e.last) - 1
         if 0 <= e.first and at >= 0 and borders[at] > e.first:
@@ -113,21 +95,9 @@ _UNNAMED = "kafkafmt omits them as aborted, but no transaction index names them"
 def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], doubtful: set[int], named: list[Aborted]
 ) -> Iterator[Difference]:
-    """Yield a producer's offset ranges that only a broker or only kafkafmt returns to read_committed consumers.
-
-    Parameters
-    ----------
-    producer_id : int
-        Id of the producer.
-    ended : list of Ended
-        The completed transactions of the producer, in offset order.
-    aborted : list of (int, int)
-        The offset ranges of the producer that kafkafmt omits.
-    doubtful : set of int
-        The first offsets of the ranges in `aborted` that kafkafmt omits because their outcome is unknown.
-    named : list of Aborted
-        The producer's entries in the transaction indexes.
-    """
+    """Yield a producer's offset ranges that only a broker or only kafkafmt returns to read_committed consumers."""
+    # kafkafmt omits the ranges in `aborted`: those that begin in `doubtful` because their outcome is unknown.
+    # `named` are the producer's entries in the transaction indexes.
     firsts = [first for first, _ in aborted]
     at, until, filtered = 0, -1, False
     for e in ended:

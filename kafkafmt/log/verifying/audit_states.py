@@ -48,21 +48,10 @@ The timestamp is not compared, because different Kafka releases take it from dif
 
 
 class StateAudit:
-    """Compares producer snapshots, transaction indexes and leader epochs with the batches.
+    """Compares producer snapshots, transaction indexes and leader epochs with the batches."""
 
-    Call `add` for all batches of the partition, in offset order. Then call `findings`.
-
-    Parameters
-    ----------
-    segments : sequence of SegmentFile
-        The segments of the partition.
-    names : sequence of str
-        The names of all files in the partition directory.
-    epochs : list of (int, int)
-        The entries of the leader epoch checkpoint.
-    snapshots : SnapshotFiles
-        The producer snapshots of the partition.
-    """
+    # Call `add` for all batches of the partition, in offset order, then `findings`. `names` are all files of the
+    # partition directory, and `epochs` the entries of the leader epoch checkpoint.
 
     def __init__(self, segments: list[SegmentFile], names: list[str], epochs: Epochs, snapshots: SnapshotFiles) -> None:
         self._segments = segments
@@ -125,11 +114,7 @@ class StateAudit:
         self.complete = False
 
     def add(self, segment: SegmentFile, table: BatchTable, found: BatchSummary, markers: dict[int, Marker]) -> None:
-        """Process batches of a segment, and check each producer snapshot up to the last offset of the batches.
-
-        Each snapshot is compared with the batches before its offset. `found` is a summary of the table.
-        `markers` maps the offset of each control batch to its transaction marker.
-        """
+        """Process batches of a segment, and compare each producer snapshot with the batches before its offset."""
         last = found.last
         while self._pending and last >= self._pending[0]:
             before = found.lowest < self._pending[0]  # False if no batch precedes the snapshot
@@ -154,10 +139,8 @@ class StateAudit:
             self._check_epochs(segment, table)
 
     def _agrees_with_epochs(self, found: BatchSummary) -> bool:
-        """Return True if all batches of a table have one leader epoch, and this epoch agrees with the checkpoint.
-
-        This is the case for most tables. Otherwise, `_check_epochs` compares the batches one by one.
-        """
+        """Return whether all batches of a table have one leader epoch that agrees with the checkpoint."""
+        # It is so for most tables. Otherwise, `_check_epochs` compares the batches one by one.
         same = found.lowest_epoch == found.highest_epoch and found.magics == 1 << MAGIC_V2
         if not same or not found.increasing or not self._rising:
             return False
@@ -170,12 +153,9 @@ class StateAudit:
         )
 
     def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
-        """Compare the leader epochs of batches with the leader epoch checkpoint.
-
-        The checkpoint contains the first offset of each leader epoch. A batch before the first
-        entry can have any epoch. A batch after the last entry must have the epoch of this entry or
-        a higher one. Every other batch must have the epoch of the nearest previous entry.
-        """
+        """Compare the leader epochs of batches with the leader epoch checkpoint."""
+        # A batch before the first entry can have any epoch; after the last entry, that epoch or a higher one.
+        # Every other batch must have the epoch of the nearest previous entry.
         starts = np.array(self._epoch_starts)
         rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
         at = np.searchsorted(starts, rows["base_offset"], "right") - 1
@@ -208,11 +188,7 @@ class StateAudit:
             self._found.append(Finding(self._snapshots[offset], "snapshot_mismatch", message))
 
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
-        """Return the reason why the snapshot entry `theirs` is wrong, or None. `offset` is the offset of the snapshot.
-
-        The returned text is the end of a sentence that begins with the producer id. An example is
-        "has epoch 3, but according to the log it is 4".
-        """
+        """Return why an entry of the snapshot at `offset` is wrong, or None. The text continues "producer 1 ..."."""
         highest = max(theirs.last_offset, theirs.txn_first_offset)
         if highest >= offset:
             return f"has offset {highest}, which is not before the snapshot's own offset {offset}"
@@ -232,10 +208,7 @@ class StateAudit:
         return None
 
     def findings(self, next_offset: int, doubts: Doubts) -> list[Finding]:
-        """Return all findings. Call this after all batches were added.
-
-        `doubts` contains the transactions whose outcome is unknown. Their entries may be missing.
-        """
+        """Return all findings after all batches. Entries of transactions in `doubts` may be missing."""
         for offset in self._pending:
             if offset <= next_offset:
                 self._compare(offset)

@@ -49,17 +49,9 @@ def error_text(error: OSError) -> str:
 
 
 class Run:
-    """The state that all threads of one call share: progress, messages and unreadable partitions.
+    """The state that all threads of one call share: progress, messages and unreadable partitions."""
 
-    Parameters
-    ----------
-    progress : callable, optional
-        Called as ``progress(done, total)``; both numbers are bytes. The function is called from
-        worker threads, but never from two threads at the same time.
-    on_message : callable, optional
-        Called with each message. The function is called from worker threads, but never from two
-        threads at the same time.
-    """
+    # The callback functions are called from worker threads, but never from two threads at the same time.
 
     def __init__(self, progress: Progress | None = None, on_message: OnMessage | None = None) -> None:
         self._total = 0
@@ -73,10 +65,8 @@ class Run:
         self._callback_error: Exception | None = None
 
     def begin(self, sizes: Iterable[int]) -> None:
-        """Set the sizes of the files to process, in bytes, and report a progress of 0 bytes.
-
-        If no progress is reported, `sizes` is not read, because each size can take a system call.
-        """
+        """Set the sizes of the files to process, in bytes, and report a progress of 0 bytes."""
+        # If no progress is reported, `sizes` is not read, because each size can take a system call.
         if self._progress is not None:
             self._total = sum(sizes)
         self.advance(0)
@@ -100,11 +90,7 @@ class Run:
 
     @contextmanager
     def _callback(self) -> Iterator[None]:
-        """Store an error that one of the caller's callback functions raises.
-
-        An OSError from a callback function is not a read error. The method `reading` re-raises such
-        an error.
-        """
+        """Store an error of one of the caller's callback functions. `reading` re-raises it: it is not a read error."""
         try:
             yield
         except Exception as error:
@@ -117,11 +103,7 @@ class Run:
         return sorted(self._unreadable, key=lambda u: (u.topic or "", u.partition or 0, u.path))
 
     def note(self, directory: PartitionDir | None, path: Location, why: str) -> None:
-        """Report a file that is not read, with the reason.
-
-        `directory` is the partition directory that contains the file. It is None if the file is
-        directly in a log directory.
-        """
+        """Report why a file in `directory`, or directly in a log directory (None), is not read."""
         self.tell(f"{path}: {why}")
         topic, partition = (None, None) if directory is None else directory.key
         with self._lock:
@@ -129,10 +111,7 @@ class Run:
 
     @contextmanager
     def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
-        """Report the partition as unreadable if the `with` block raises an OSError.
-
-        If `passes(error)` is True, the error is re-raised, and the partition is not reported.
-        """
+        """Report the partition as unreadable if the `with` block raises an OSError, unless `passes(error)` is True."""
         try:
             yield
         except OSError as error:
@@ -146,12 +125,9 @@ class Run:
     def map(
         self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False
     ) -> list[Result]:
-        """Call a function for all items in threads, and return the results in item order.
-
-        Results that are None are omitted. If a call raises an exception or the user presses Ctrl-C,
-        the other threads stop at their next call of `advance`, and the exception is re-raised. If
-        `wait` is True, `map` waits for these threads before it re-raises the exception.
-        """
+        """Call a function for all items in threads, and return the results that are not None, in item order."""
+        # After an exception or Ctrl-C, the other threads stop at their next call of `advance`. Only with `wait`
+        # does `map` wait for them before it re-raises the exception.
         pool = StoppablePool(self.threads(threads))
         try:
             results = [result for result in pool.map(function, items) if result is not None]
@@ -169,11 +145,7 @@ class Run:
         return given if given is not None else os.cpu_count() or 1
 
     def find(self, sources: Sources, replicas: str | None, every_replica: bool = False) -> Discovery:
-        """Return the partitions that the paths contain.
-
-        If several paths contain a partition, and `every_replica` is True, return all directories of
-        the partition.
-        """
+        """Return the partitions in the paths; with `every_replica`, all directories of a partition in several paths."""
         found = discover(*resolve(sources, replicas), every_replica=every_replica)
         for message in found.messages:
             self.tell(message)

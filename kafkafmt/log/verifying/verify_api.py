@@ -115,22 +115,8 @@ def verify(
 def verify_partition(
     log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None
 ) -> PartitionReport:
-    """Check one partition.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The partition. The check caches information about the segments in this object.
-    shallow : bool, default False
-        Check batches and CRCs only. Do not check records or the files next to the segments.
-    progress : callable, optional
-        Called after each segment with the size of the segment in bytes.
-
-    Raises
-    ------
-    OSError
-        The partition cannot be read.
-    """
+    """Check one partition: with `shallow`, only batches and CRCs, not records or files next to the segments."""
+    # The check caches information about the segments in `log`. `progress` gets the size of each segment.
     low = log.log_start_offset
     log.losses.tell_remote()
     damaged: list[tuple[str, Sequence[Damage]]] = []
@@ -226,13 +212,9 @@ def _count_records(
     first_pass: VerifyPass,
     see: Callable[[Part], None] | None = None,
 ) -> int:
-    """Decode the records of a segment, and return the number of readable data records.
-
-    Records at offsets below `low` are not counted. Wrapper messages that `first_pass` has
-    decompressed are not decompressed again. If the records of a batch contradict its header,
-    `first_pass.unusual` gets the batches, unless the check is shallow. `see` is called with
-    each group of batches that is read.
-    """
+    """Decode the records of a segment, and return the number of readable data records from offset `low`."""
+    # Wrapper messages that `first_pass` has decompressed are not decompressed again. Unless the check is shallow,
+    # `first_pass.unusual` gets the batches whose records contradict the header.
     counted = 0
     refused = False
 
@@ -257,12 +239,9 @@ def _count_records(
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, first_pass: VerifyPass) -> int:
-    """Count the data records of a segment from the offset `low` onwards.
-
-    The number is computed from the batch headers. Only the batch that contains `low` is decoded. A
-    segment with wrapper messages is decoded completely, because the header of a wrapper message
-    does not contain the number of records.
-    """
+    """Count the data records of a segment from the offset `low` onwards, from the batch headers."""
+    # Only the batch that contains `low` is decoded. A segment with wrapper messages is decoded completely,
+    # because their headers do not contain the number of records.
     runs = RunColumns.of(plan.extents)
     if (runs.records == UNKNOWN_COUNT).any():
         return _count_records(log, plan, low, deep, first_pass)
@@ -273,12 +252,8 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDa
 
 
 def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
-    """Count the records in a range of adjacent valid batches, starting at offset `low`.
-
-    Return the number of data records and the number of control records. Both are computed from the
-    batch headers. Only the batch that contains offset `low` is decoded. The range must not contain
-    wrapper messages.
-    """
+    """Return the number of data and of control records in valid batches without wrapper messages, from `low`."""
+    # Only the batch that contains offset `low` is decoded.
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
     for part in log.parts(max(low, extent.first_offset), extent.last_offset + 1, on_damage):
@@ -291,10 +266,7 @@ def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage)
 
 
 def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
-    """Return the number of data records that were lost, from offset `low` onwards.
-
-    Return None if the number of lost records is unknown for some of the damage.
-    """
+    """Return the number of data records that were lost, from offset `low` onwards, or None if it is unknown."""
     spans = DamageColumns.of(damaged)
     missing = ~spans.empty & (spans.last >= low)
     first, records = spans.first[missing], spans.records[missing]

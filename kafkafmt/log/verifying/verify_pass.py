@@ -39,26 +39,11 @@ class _Seen(NamedTuple):
 
 
 class VerifyPass:
-    """Collects data for `verify` when the segments of a partition are read for the first time.
+    """Collects data for `verify` when the segments of a partition are read for the first time."""
 
-    For each segment, call `begin`, then `plan_segment` with `see` as the callback, and then
-    `is_intact`. Call `finish` after the last segment.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The partition.
-    audit : PartitionAudit or None
-        The audit to which the batches are passed. None for a shallow check, which decodes no
-        records.
-
-    Attributes
-    ----------
-    records : int
-        Number of data records of the current segment, from the log start offset onwards.
-    unusual : BatchAudit
-        Batches of the current segment whose records contradict the batch header.
-    """
+    # For each segment, call `begin`, then `plan_segment` with `see` as the callback, then `is_intact`. Call
+    # `finish` after the last segment. A shallow check has no audit and decodes no records. `records` (from the
+    # log start offset) and `unusual` (batches that contradict their headers) are those of the current segment.
 
     def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
         self.log = log
@@ -96,21 +81,7 @@ class VerifyPass:
     def see(
         self, position: int, buffer: Buffer, rows: BatchTable, found: BatchSummary, segment_reader: TableReader
     ) -> None:
-        """Process the headers of valid batches. Call this for the batches of a segment in file order.
-
-        Parameters
-        ----------
-        position : int
-            File position of the first byte of `buffer`.
-        buffer : bytes-like
-            The bytes of the batches.
-        rows : BatchTable
-            The batch headers, with positions in `buffer`.
-        found : BatchSummary
-            A summary of the batch headers.
-        segment_reader : TableReader
-            Reader of the segment's file.
-        """
+        """Process the headers of valid batches of a segment, in file order. `buffer` begins at `position`."""
         if found.wrappers:
             self._known = segment_reader.wrappers
         self._usable = self._usable and found.increasing and found.first > self._last
@@ -136,10 +107,8 @@ class VerifyPass:
         self._waiting.append(_Seen(position, np.frombuffer(rows.tobytes(), BATCH_DTYPE), found, markers))
 
     def _read_records(self, position: int, buffer: Buffer, data: BatchTable, found: BatchSummary) -> None:
-        """Count the records of data batches. Stop at the first batch that cannot be decoded.
-
-        The segment is then read again, because `is_intact` returns False.
-        """
+        """Count the records of data batches up to the first batch that cannot be decoded."""
+        # The segment is then read again, because `is_intact` returns False.
         try:
             self.records += count_records(self._reader, buffer, data, found)
         except KafkaFormatError:
@@ -149,13 +118,9 @@ class VerifyPass:
             self.unusual.add(position, buffer, data)
 
     def count_wrappers(self, position: int, buffer: Buffer, rows: BatchTable) -> tuple[int, BatchTable]:
-        """Count the records of wrapper messages of the current segment, without decompressing them again.
-
-        Return the number of records, and the headers of all batches that must be decoded. A wrapper
-        message must be decoded if it cannot be decompressed, if it has records below the log start
-        offset, or if it has a record after its maximum timestamp. If the compressed data of a wrapper
-        message has an odd end, all are decoded. For the parameters, see `see`.
-        """
+        """Count the records of wrapper messages, and return the headers of all batches that must still be decoded."""
+        # These wrapper messages cannot be decompressed, or have records below the log start offset or after their
+        # maximum timestamp. If the compressed data of one has an odd end, all must be decoded.
         at = wrappers_of(rows)
         if self._known is None or not len(at) or self._known.found_odd_ends:
             return 0, rows
@@ -181,10 +146,8 @@ class VerifyPass:
             self._walk.add_rows(seen.rows, seen.found, seen.markers, self._segment.name)
 
     def is_intact(self, plan: SegmentPlan) -> bool:
-        """Return whether a reader of the segment gets exactly the batches that were passed to `see`.
-
-        If not, the caller must read the segment again, and call `add_again` and `end_again`.
-        """
+        """Return whether a reader of the segment gets exactly the batches that were passed to `see`."""
+        # If not, the caller must read the segment again, and call `add_again` and `end_again`.
         runs = RunColumns.of(plan.extents)
         if self._usable and not len(plan.damaged) and sum(runs.batches.tolist()) == self._batches:
             self._flush()
@@ -222,10 +185,8 @@ class VerifyPass:
         self._process(_Seen(part.position, table, core.summarize_batches(table), markers))
 
     def end_again(self, plan: SegmentPlan, changed: bool) -> None:
-        """End a segment for which `is_intact` has returned False.
-
-        `changed` is True if the file has changed since `plan` was created.
-        """
+        """End a segment for which `is_intact` has returned False."""
+        # `changed`: the file has changed since `plan` was created.
         if changed:
             self._walk = None
         if self._walk is not None:
@@ -234,12 +195,9 @@ class VerifyPass:
             self._before = plan.next_offset
 
     def _check_gap(self, first_offset: int) -> None:
-        """Check whether offsets are missing before the first batch of the current segment, which has `first_offset`.
-
-        A missing segment may have contained the markers of the open transactions. If the log was
-        compacted, the offsets may be missing for another reason. `finish` checks whether the log was
-        compacted, because this check needs all segments.
-        """
+        """Check whether offsets are missing before the first batch of the current segment, which has `first_offset`."""
+        # A missing segment may have contained the markers of the open transactions. If the log was compacted, the
+        # offsets may be missing for another reason: `finish` checks this, because it needs all segments.
         walk, checked, self._gap_checked = self._walk, self._gap_checked, True
         if checked or walk is None or self._before is None or not walk.found.open or first_offset <= self._before:
             return
