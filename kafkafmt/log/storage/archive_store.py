@@ -42,10 +42,9 @@ class _Directory:
 
 
 class ArchiveStore(Store):
-    """Store for the members of one archive, which is a local file or a file in another store.
+    """Store for the members of one archive, which is a local file or a file in another store."""
 
-    `root` is the URL of the root directory in the archive. `store_of` returns the store for another URL.
-    """
+    # `root` is the URL of the root directory in the archive. `store_of` returns the store for another URL.
 
     def __init__(self, root: UrlPath, store_of: Callable[[UrlPath], Store]) -> None:
         self._store_of = store_of
@@ -57,10 +56,8 @@ class ArchiveStore(Store):
 
     @contextmanager
     def _members(self, path: UrlPath, check: bool) -> Iterator[_Tar | _Zip]:
-        """Lock the archive, and read its list of members if the archive is new or has changed.
-
-        A changed file in another store is noticed only if `check` is True, because that needs a request.
-        """
+        """Lock the archive, and read its list of members if the archive is new or has changed."""
+        # A changed file in another store is noticed only if `check` is True, because that needs a request.
         with errors_of(path), self._lock:
             if self._opened is None or check or not isinstance(self._archive, UrlPath):
                 stamp = self._current_stamp()
@@ -119,10 +116,7 @@ class _Archive:
         self.directories: dict[str, _Directory] = {"": _Directory()}
 
     def _add(self, name: str, size: int | None) -> str | None:
-        """Add a member, and return its normalized name. The size of a directory is None.
-
-        Return None for a name that leads out of the archive.
-        """
+        """Add a member (size None: a directory). Return its normalized name, or None if it leads out of the archive."""
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if ".." in parts or (size is not None and not parts):
             return None

@@ -52,22 +52,16 @@ def _open_whole(path: Location) -> SequentialReader:
 
 
 def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
-    """Return an uninitialized array of `size` bytes. Its memory address is a multiple of 64.
-
-    The kernel copies file data into an aligned buffer five times as fast as into an unaligned
-    buffer.
-    """
+    """Return an uninitialized array whose address is a multiple of 64: the kernel copies into it five times as fast."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.__array_interface__["data"][0] % ALIGNMENT  # `raw.ctypes.data` is three times slower
     return raw[start : start + size]
 
 
 def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
-    """Return the size of a file, and the first `limit` bytes of its content.
-
-    Raise StructureError if a local file cannot be read because of a damaged disk, a missing permission,
-    or a remote file system that does not provide it.
-    """
+    """Return the size of a file, and the first `limit` bytes of its content."""
+    # StructureError: a local file cannot be read because of a damaged disk, a missing permission, or a remote
+    # file system that does not provide it.
     if isinstance(path, UrlPath):
         with FileView(path) as view:
             return view.size, view.read(0, min(view.size, limit))
@@ -96,32 +90,12 @@ def _read_local(path: Path | str, limit: int) -> tuple[int, bytes]:
 
 
 class FileView:
-    """Reads byte ranges of an open file.
+    """Reads byte ranges of an open file. A compressed segment is decompressed, except with `whole`."""
 
-    Parameters
-    ----------
-    path : str, os.PathLike or UrlPath
-        Path of a regular file, or URL of a file.
-    whole : bool, default False
-        Read a compressed segment without decompressing it. By default, the decompressed content is
-        read.
-    fill_unreadable : bool, default False
-        If the disk cannot read a sector of a local file, return filler bytes (see unreadable.py)
-        instead, and add the sector to `unreadable`. By default, the read raises OSError. The option
-        has no effect on a compressed segment. Do not use it to open a log for writing, because
-        filler bytes look like the end of the log.
+    # `fill_unreadable`: if the disk cannot read a sector, return filler bytes (see unreadable.py) and add the
+    # sector to `unreadable`, instead of an OSError. Not for writers: filler bytes look like the end of the log.
 
-    Attributes
-    ----------
-    size : int
-        Length of the file in bytes when it was opened.
-    bytes_read, reads : int
-        Number of bytes that have been read, and number of read calls.
-    least_read : int
-        Smallest number of bytes that one request fetches. 0 for a local file.
-    """
-
-    least_read: int = 0
+    least_read: int = 0  # smallest number of bytes that one request fetches
 
     def __init__(
         self,
@@ -161,12 +135,9 @@ class FileView:
         return self._given if isinstance(self._given, UrlPath) else Path(self._given)
 
     def expect(self, start: int, end: int) -> None:
-        """Prepare for sequential reads of the bytes [start, end).
-
-        If the file has a URL, each read also requests the next bytes of the range [start, end) in
-        advance. If the file is local and the range is large, the operating system reads more bytes
-        in advance.
-        """
+        """Prepare for sequential reads of the bytes [start, end)."""
+        # Reads of a URL request the next bytes in advance; for a large local range, the operating system reads
+        # ahead.
         if self._remote is not None:
             self._remote.expect(start, end)
         elif self._fd >= 0 and end - start >= SEQUENTIAL_BYTES and hasattr(os, "posix_fadvise"):  # not on macOS
@@ -174,11 +145,7 @@ class FileView:
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def read_into(self, view: Any, position: int) -> int:
-        """Fill the buffer `view` with bytes of the file, beginning at the file position `position`.
-
-        Return the number of bytes that were read. This number is smaller than the size of `view`
-        only if the end of the file was reached.
-        """
+        """Fill the buffer `view` from `position`, and return the number of bytes: fewer only at the end of the file."""
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         if self._remote is not None:
             got = self._remote.read_into(target, position)
@@ -207,11 +174,9 @@ class FileView:
         return got
 
     def scan(self, buffer: ByteArray, table: BatchTable, start: int, end: int) -> int | None:
-        """Read the headers of the batches in [start, end) into `table`, check the CRCs, and return the number of rows.
-
-        The file is read block by block into `buffer`. Return None if the range contains invalid or
-        incomplete batches, if a batch is larger than `buffer`, or if the file is not local.
-        """
+        """Read the headers of the batches in [start, end) into `table`, check the CRCs, and return their number."""
+        # The file is read block by block into `buffer`. Return None if the range contains invalid or incomplete
+        # batches, if a batch is larger than `buffer`, or if the file is not local.
         if self._fd < 0:
             return None
         started = perf_counter()
@@ -252,10 +217,7 @@ class FileView:
             return self._read_sector(target, position, error)
 
     def _read_sector(self, target: memoryview, position: int, error: OSError) -> int:
-        """After a read of several sectors has failed, read only the sector at `position`.
-
-        If the disk cannot read the sector, write filler bytes to `target`.
-        """
+        """After a failed read of several sectors, read only the sector at `position`, or write filler bytes."""
         assert self._sectors is not None
         part = target[: SECTOR - position % SECTOR]
         try:
@@ -282,17 +244,11 @@ class FileView:
         return bytes(data[:got])
 
     def crc32c(self, start: int, end: int, value: int = 0) -> int:
-        """Compute the CRC-32C of the bytes [start, end). `value` is the CRC of the data before these bytes.
-
-        The bytes are read in blocks, so memory use does not depend on the length.
-        """
+        """Compute the CRC-32C of the bytes [start, end), read in blocks, continuing the CRC `value`."""
         return self._checksum(core.crc32c, start, end, value)
 
     def crc32(self, start: int, end: int, value: int = 0) -> int:
-        """Compute the CRC-32 of the bytes [start, end). `value` is the CRC of the data before these bytes.
-
-        The bytes are read in blocks, so memory use does not depend on the length.
-        """
+        """Compute the CRC-32 of the bytes [start, end), read in blocks, continuing the CRC `value`."""
         return self._checksum(core.crc32, start, end, value)
 
     def _checksum(self, update: Callable[[bytes, int], int], start: int, end: int, value: int) -> int:
@@ -305,12 +261,8 @@ class FileView:
         return value
 
     def transfer(self, target: int, start: int, end: int) -> None:
-        """Write the bytes [start, end) of this file to another file or to a socket.
-
-        `target` is the blocking file descriptor of the destination. The bytes are written at the
-        current position of `target`. If the source file ends before the position `end`, raise
-        OSError.
-        """
+        """Write the bytes [start, end) to the blocking file descriptor `target`."""
+        # OSError: the file ends before `end`.
         if self._remote is not None:
             self.expect(start, end)
             while start < end:
@@ -344,11 +296,9 @@ class FileView:
 
 
 def open_ahead(path: Location, index: Location, size: int) -> None:
-    """Begin to open a segment and its offset index in the background, if their paths are URLs.
-
-    `size` is the number of bytes at the start of the segment that the caller will read. If `size` is
-    at most `remote.WHOLE_BYTES`, all these bytes are fetched with one request.
-    """
+    """Begin to open a segment and its offset index in the background, if their paths are URLs."""
+    # The caller will read `size` bytes at the start of the segment. At most `remote.WHOLE_BYTES` are fetched at
+    # once.
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)
         remote.open_ahead(path, max(size, remote.FIRST_BYTES) if size <= remote.WHOLE_BYTES else remote.FIRST_BYTES)
@@ -368,10 +318,7 @@ def forget_ahead(path: Location, index: Location) -> None:
 
 
 def content_size(path: Location | str) -> int | None:
-    """Return the size of a file in bytes, or None if the file does not exist.
-
-    For a compressed segment, return the size of the decompressed content.
-    """
+    """Return the size of a file (of a compressed segment: decompressed) in bytes, or None if it does not exist."""
     if segment_name_of(path if isinstance(path, str) else path.name) is None:
         return file_size(path)
     try:
@@ -382,13 +329,9 @@ def content_size(path: Location | str) -> int | None:
 
 
 def read_text(path: Location) -> str | None:
-    """Return the content of a small text file, or None if it does not exist.
-
-    Bytes that are not valid UTF-8 are replaced with U+FFFD.
-
-    Raise StructureError if the path is a directory, if the file exceeds MAX_TEXT_BYTES or
-    MAX_TEXT_LINES, or if a local file cannot be read (see `_read_whole`).
-    """
+    """Return the content of a small text file, with U+FFFD for invalid UTF-8, or None if it does not exist."""
+    # StructureError: the path is a directory, the file exceeds MAX_TEXT_BYTES or MAX_TEXT_LINES, or a local file
+    # cannot be read (see `_read_whole`).
     try:
         size, data = _read_whole(path, MAX_TEXT_BYTES)
     except FileNotFoundError:
@@ -412,11 +355,9 @@ def file_differs(path: Location | str, data: bytes) -> bool:
 
 
 def read_bytes(path: Location | str) -> bytes | None:
-    """Return the first MAX_INDEX_BYTES bytes of a file. This limit is larger than any valid index file.
-
-    If the path does not exist or is a directory, return None. If a local file cannot be read (see
-    `_read_whole`), raise StructureError.
-    """
+    """Return the first MAX_INDEX_BYTES bytes of a file, or None if there is no such file."""
+    # The limit is larger than any valid index file. StructureError: a local file cannot be read (see
+    # `_read_whole`).
     try:
         return _read_whole(path, MAX_INDEX_BYTES)[1]
     except (FileNotFoundError, IsADirectoryError):

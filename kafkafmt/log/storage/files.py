@@ -18,11 +18,8 @@ _SEP = os.sep
 
 
 def joined(folder: Location, name: str) -> str | UrlPath:
-    """Append a file name to the path of a directory. Return a str for a local path, and a `UrlPath` for a URL.
-
-    Local paths are returned as str, because creating a `Path` takes longer than opening a small
-    file.
-    """
+    """Append a file name to the path of a directory. Return a str for a local path, and a `UrlPath` for a URL."""
+    # Creating a `Path` takes longer than opening a small file.
     if isinstance(folder, UrlPath):
         return folder / name
     text = str(folder)
@@ -32,11 +29,8 @@ def joined(folder: Location, name: str) -> str | UrlPath:
 
 
 def mode_of(path: Location | str) -> int | None:
-    """Return the permission bits of a file or directory, or None if it does not exist.
-
-    The set-user-id, set-group-id and sticky bits are not included. URLs have no permission bits, so
-    the result for a URL is 0o700: all permissions for the owner, and none for others.
-    """
+    """Return the permission bits of a file or directory (0o700 for a URL), or None if it does not exist."""
+    # The set-user-id, set-group-id and sticky bits are not included.
     if isinstance(path, UrlPath):
         return 0o700
     try:
@@ -48,10 +42,7 @@ def mode_of(path: Location | str) -> int | None:
 
 
 def narrowed_mode(mode: int, *sources: Location | str) -> int:
-    """Remove from `mode` each permission bit that is missing in at least one file or directory in `sources`.
-
-    Files and directories that do not exist are ignored.
-    """
+    """Remove from `mode` each permission bit that an existing file or directory in `sources` lacks."""
     for source in sources:
         known = mode_of(source)
         mode &= 0o777 if known is None else known
@@ -59,10 +50,7 @@ def narrowed_mode(mode: int, *sources: Location | str) -> int:
 
 
 def modes_in(folder: Location) -> dict[str, int]:
-    """Return the result of `mode_of` for each regular file in a directory, by file name.
-
-    Symbolic links are followed. Broken and circular links are omitted.
-    """
+    """Return the result of `mode_of` for each regular file or link to one in a directory, by file name."""
     if isinstance(folder, UrlPath):
         return {name: mode for name in list_directory(folder)[1] if (mode := mode_of(folder / name)) is not None}
     found = {}
@@ -87,12 +75,9 @@ Stamp = tuple[int | str, int, int]
 
 
 def stamp_of(path: Location | str, status: os.stat_result | None = None) -> Stamp | None:
-    """Return a tuple that changes when the file is modified or replaced, or None if the file does not exist.
-
-    The tuple contains the inode, the size and the modification time in ns. For a URL, the tuple
-    contains the version that the store reports, the size and 0. If the status of the local file is
-    already known, pass it as `status` to save a system call.
-    """
+    """Return a tuple that changes when the file is modified or replaced, or None if the file does not exist."""
+    # It contains inode, size and modification time in ns; for a URL, the store's version, the size and 0. A known
+    # `status` of a local file saves a system call.
     try:
         if isinstance(path, UrlPath):
             known = store_of(path).status(path)
@@ -113,11 +98,7 @@ def times_of(path: Location | str) -> tuple[int, int] | None:
 
 
 def mode_and_times(path: Location | str, status: os.stat_result | None = None) -> tuple[int, tuple[int, int] | None]:
-    """Return the results of `mode_of` and `times_of`. For a local file, this takes only one system call.
-
-    If the status of the local file is already known, pass it as `status`. Then no system call is
-    needed.
-    """
+    """Return the results of `mode_of` and `times_of` with at most one system call, or none if `status` is known."""
     if isinstance(path, UrlPath):
         return mode_of(path) or 0, times_of(path)
     status = status or os.stat(path)
@@ -125,10 +106,7 @@ def mode_and_times(path: Location | str, status: os.stat_result | None = None) -
 
 
 def list_directory(path: Location) -> tuple[list[str], list[str]]:
-    """Return the subdirectory names and the file names in a directory. Both lists are sorted.
-
-    For the file names, see `list_with_sizes`.
-    """
+    """Return the sorted subdirectory names and file names (see `list_with_sizes`) of a directory."""
     directories, names, _ = list_with_sizes(path)
     return directories, names
 
@@ -141,14 +119,9 @@ def list_links(path: Path) -> list[str]:
 
 
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
-    """Return a directory's subdirectory names, its file names, and a dict that maps file names to sizes in bytes.
-
-    The list of file names includes broken links, pipes, devices and sockets, and directories that are
-    named like a segment, although they cannot be read. Otherwise, such a segment would be skipped without
-    an error.
-
-    For a local directory, the dict is empty, because each size would require a system call.
-    """
+    """Return the subdirectory names and the file names of a directory, and for a URL the sizes by file name."""
+    # The file names include broken links, pipes, devices, sockets, and directories named like a segment.
+    # Otherwise, such a segment would be skipped without an error. Local sizes would require a system call each.
     if isinstance(path, UrlPath):
         directories, sizes = store_of(path).list_directory(path)
         return directories, sorted(sizes), sizes
@@ -176,10 +149,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def file_size(path: Location | str) -> int | None:
-    """Return the size of a file in bytes, or None if it does not exist.
-
-    A broken or circular link is treated as a missing file.
-    """
+    """Return the size of a file in bytes, or None if it is missing or a broken or circular link."""
     try:
         return store_of(path).status(path).size if isinstance(path, UrlPath) else os.stat(path).st_size
     except OSError as error:

@@ -27,11 +27,9 @@ Examples are files on different file systems, pipes, and files that are open for
 
 
 def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
-    """Open a regular file for reading. Return its descriptor and its status.
-
-    A pipe or a device is treated as a missing file, because opening or reading it can block
-    forever. A circular symbolic link is also treated as a missing file.
-    """
+    """Open a regular file for reading. Return its descriptor and its status."""
+    # A pipe or a device is treated as a missing file, because opening or reading it can block forever. So is a
+    # circular symbolic link.
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -48,13 +46,8 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
 
 
 def copy_range(source: int, target: int, start: int, end: int, path: Path) -> None:
-    """Copy the bytes [start, end) of a file to the current position of a file or socket.
-
-    `source` and `target` are file descriptors. `path` is the path of the source, for error
-    messages. If possible, the kernel copies the bytes with copy_file_range or sendfile.
-
-    If the source ends before `end`, raise OSError.
-    """
+    """Copy the bytes [start, end) of a file to the current position of a file or socket, if possible in the kernel."""
+    # `path` is for error messages. OSError: the source ends before `end`.
     methods = [_copy_file_range, _send_file, _read_and_write]
     while start < end:
         try:
@@ -104,10 +97,7 @@ def write_at(target: int, data: Buffer, position: int) -> None:
 
 
 def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Append `data` to a file. If the write fails, truncate the file to its previous size.
-
-    If the file does not exist, it is created with `mode`.
-    """
+    """Append `data` to a file, created with `mode` if new. If the write fails, truncate it to its previous size."""
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         end = os.fstat(target).st_size
@@ -132,21 +122,14 @@ def truncate_file(path: Path, size: int) -> None:
 
 
 def create_file(path: Path | str, mode: int = NEW_FILE) -> int:
-    """Create an empty file, and return a file descriptor that is open for reading and writing.
-
-    Raise FileExistsError if the path exists.
-
-    The permission bits of the file are `mode` without the bits of the umask.
-    """
+    """Create an empty file, and return its descriptor. FileExistsError: the path exists."""
+    # The umask applies to `mode`.
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
 def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
-    """Create a file with the content `data`. Raise FileExistsError if the path exists.
-
-    If the argument `synced` is False, the file is not synced. The caller must sync it later, for
-    example with `sync_tree`.
-    """
+    """Create a file with the content `data`. FileExistsError: the path exists."""
+    # If `synced` is False, the caller must sync the file later, for example with `sync_tree`.
     target = create_file(path, mode)
     try:
         if data and (written := os.write(target, data)) < len(data):
@@ -162,11 +145,9 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
 
 
 def replace_file(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Replace a file's content atomically, and sync the file and its directory.
-
-    Readers of the file see either the old or the new content, even after a crash. An existing file
-    keeps its permissions. A new file is created with the permissions `mode`.
-    """
+    """Replace a file's content atomically, and sync the file and its directory."""
+    # Even after a crash, the content is either old or new. An existing file keeps its permissions; a new file
+    # gets `mode`.
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     known = mode_of(path)

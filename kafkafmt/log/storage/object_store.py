@@ -129,10 +129,9 @@ class ObjectStore(Store):
 
 
 class ObjectUpload(Upload):
-    """An upload of one object. A large object is sent in several parts, some of them in parallel.
+    """An upload of one object. A large object is sent in several parts, some of them in parallel."""
 
-    Up to `PARTS_AT_ONCE` parts are held in memory.
-    """
+    # Up to `PARTS_AT_ONCE` parts are held in memory.
 
     closed: bool = False
 
@@ -171,10 +170,8 @@ class ObjectUpload(Upload):
 
 
 def _version(found: Any) -> dict[str, str]:
-    """Return the identifiers of an object's version as a dict. Later requests can be limited to this version.
-
-    For S3 and Azure, the version is an ETag. For Google Cloud Storage, it is a number.
-    """
+    """Return the identifiers of an object's version, to which later requests can be limited."""
+    # For S3 and Azure, the version is an ETag. For Google Cloud Storage, it is a number.
     return {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
 
 

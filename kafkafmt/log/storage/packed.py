@@ -37,19 +37,13 @@ _lock = ForkSafeLock()
 
 
 def segment_name_of(name: str) -> str | None:
-    """Remove `.gz` or `.zst` from the name of a compressed segment. If the name has another form, return None.
-
-    `name` can also be the path of a local file.
-    """
+    """Remove `.gz` or `.zst` from the name or path of a compressed segment, or return None for another name."""
     found = _NAME.search(name) if name.endswith(_PACKED) else None
     return found[1] if found else None
 
 
 def base_of(name: str) -> int | None:
-    """Return the base offset in the name of a plain or compressed segment.
-
-    If `name` is not the name of a segment, return None.
-    """
+    """Return the base offset in the name of a plain or compressed segment, or None for another name."""
     return base_offset_of(segment_name_of(name) or name)
 
 
@@ -68,22 +62,7 @@ def is_log_name(name: str) -> bool:
 
 
 def open_unpacked(path: Location, version: object, open_source: Callable[[], SequentialReader]) -> int:
-    """Return a descriptor of a file with the decompressed content of a segment.
-
-    Parameters
-    ----------
-    path : Path or UrlPath
-        The compressed file.
-    version : object
-        A value that changes when the compressed file changes.
-    open_source : callable
-        Function that opens the compressed file for sequential reading.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read or decompressed.
-    """
+    """Return a descriptor of a file with the decompressed content of a segment. `version` changes with its content."""
     key = os.getpid(), path
     with _lock:
         known = _kept.get(key)

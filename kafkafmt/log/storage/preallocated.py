@@ -67,20 +67,13 @@ def is_hole(view: FileView) -> bool:
 
 
 def occupied(view: FileView) -> int:
-    """Return how many bytes of a file occupy disk space. Without holes, this is the size of the file.
-
-    If the file system compresses the file, the result can be smaller. If the file is not local, the
-    result is its size.
-    """
+    """Return how many bytes of a file occupy disk space. Without holes, this is the size of the file."""
+    # If the file system compresses the file, the result can be smaller. If the file is not local, it is its size.
     return view.size if view.status is None else min(view.size, view.status.st_blocks * BLOCK_BYTES)
 
 
 def _data_ranges(view: FileView, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the byte ranges from `start` on that are not holes.
-
-    If the file system does not report holes, or if the file is not local, the rest of the file is one
-    range.
-    """
+    """Yield the byte ranges from `start` on that are not holes: the rest of the file if holes are not reported."""
     handle = view.fileno()
     while start < view.size:
         try:

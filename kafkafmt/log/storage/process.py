@@ -42,13 +42,7 @@ class ForkSafeLock:
 
 
 class OwnerLock:
-    """A reentrant lock. Only the process that created the lock can acquire it.
-
-    Parameters
-    ----------
-    what : str
-        Name of the object that the lock belongs to, for the error message.
-    """
+    """A reentrant lock. Only the process that created the lock can acquire it. `what` is for the error message."""
 
     def __init__(self, what: str) -> None:
         self._what = what

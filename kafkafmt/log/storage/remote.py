@@ -55,12 +55,10 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def _keep_freed_pages() -> None:
-    """Let malloc reuse the pages of large blocks that were freed.
-
-    By default, glibc returns most blocks of 4 MB to the operating system. Allocating new pages for
-    each response then takes up to 0.2 s of CPU time per GB. After a block of 32 MB was freed, glibc
-    keeps up to 64 MB of unused memory at the end of each heap.
-    """
+    """Let malloc reuse the pages of large blocks that were freed."""
+    # By default, glibc returns most blocks of 4 MB to the operating system. Allocating new pages for each
+    # response then takes up to 0.2 s of CPU time per GB. After a block of 32 MB was freed, glibc keeps up to 64
+    # MB of unused memory at the end of each heap.
     np.empty(FREED_BYTES, np.uint8)  # this array is freed immediately, and none of its pages is allocated
 
 
@@ -123,22 +121,9 @@ class _Block:
 
 
 class RemoteFile:
-    """A file on a server or in an object store. Reading the file sends requests for byte ranges.
+    """A file on a server or in an object store. Reading the file sends requests for byte ranges."""
 
-    Parameters
-    ----------
-    path : UrlPath
-        URL of the file. A missing file raises FileNotFoundError.
-    first_bytes : int, default FIRST_BYTES
-        Number of bytes that are fetched when the file is opened.
-
-    Attributes
-    ----------
-    size : int
-        Size of the file in bytes when it was opened.
-    bytes_fetched, requests : int
-        Number of requested bytes, and number of requests.
-    """
+    # `first_bytes` are fetched when the file is opened. FileNotFoundError: it does not exist.
 
     def __init__(self, path: UrlPath, first_bytes: int = FIRST_BYTES) -> None:
         self._path = path
@@ -159,12 +144,9 @@ class RemoteFile:
         self._expected = start, min(end, self.size)
 
     def read_into(self, target: memoryview, position: int) -> int:
-        """Fill `target` with bytes of the file, beginning at `position`. Return the number of bytes that were read.
-
-        If the file ends before `target` is full, the result is smaller than the size of `target`.
-        Raise WrongProcessError if this process was forked after the file was opened, because requests would
-        never complete in this process.
-        """
+        """Fill `target` from `position`, and return the number of bytes: fewer only at the end of the file."""
+        # WrongProcessError: this process was forked after the file was opened. Requests would never complete
+        # here.
         if os.getpid() != self._process:
             store_of(self._path)  # for an object store, this call raises an error that names the remedy
             raise WrongProcessError(
@@ -215,11 +197,9 @@ class RemoteFile:
             self.fetch(start, max(end, min(start + LEAST_BYTES, self.size)))
 
     def _extend(self, start: int, end: int, least: int) -> None:
-        """Request the bytes of [start, end) that are missing. If fewer than `least` bytes are missing, usually do nothing.
-
-        Small requests are avoided, because each request takes long. Fewer than `least` bytes are
-        requested only at the end of the file or of the range that was passed to `expect`.
-        """
+        """Request the bytes of [start, end) that are missing, but usually not if they are fewer than `least`."""
+        # Each request takes long. Fewer than `least` bytes are requested only at the end of the file or of the
+        # range that was passed to `expect`.
         reached = start
         while (block := self._block_at(reached)) is not None:
             reached = block.end

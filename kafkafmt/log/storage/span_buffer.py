@@ -22,20 +22,16 @@ PAGE_BYTES = 4096
 
 
 def window_of(view: FileView) -> int:
-    """Return the size of the largest part of a file whose spans can be read together.
-
-    In a remote file, one request reads the whole part. Therefore, the part must be small.
-    """
+    """Return the size of the largest part of a file whose spans can be read together."""
+    # In a remote file, one request reads the whole part. Therefore, the part must be small.
     return GROUP_BYTES if view.least_read else _buffer_size(WINDOW_BYTES)
 
 
 @cache
 def _buffer_size(size: int) -> int:
-    """Return `size`, halved until the operating system provides a sparse buffer of this size.
-
-    The operating system can limit the address space of a process, or refuse buffers that are larger than the memory.
-    The result is cached. It is at least half of GROUP_BYTES.
-    """
+    """Return `size`, halved until the operating system provides a sparse buffer of this size."""
+    # It can limit the address space of a process, or refuse buffers that are larger than the memory. The result
+    # is cached, and at least half of GROUP_BYTES.
     while size > GROUP_BYTES:
         try:
             _sparse_memory(size).close()
@@ -58,16 +54,10 @@ def _sparse_buffer(size: int) -> npt.NDArray[np.uint8]:
 
 
 class SpanBuffer:
-    """A buffer for spans of a file. In the buffer, the spans are as far apart as in the file.
+    """A buffer for spans of a file. In the buffer, the spans are as far apart as in the file."""
 
-    The bytes between distant spans are not read. They do not take memory either, because the operating
-    system provides a page of memory only when the page is written.
-
-    Attributes
-    ----------
-    data : array of uint8
-        The buffer. It is valid until the next call of `fill`.
-    """
+    # The bytes between distant spans are not read. They do not take memory either, because the operating system
+    # provides a page only when it is written. `data` is valid until the next call of `fill`.
 
     data: npt.NDArray[np.uint8]
 
@@ -76,29 +66,14 @@ class SpanBuffer:
         return aligned_buffer(2 * GROUP_BYTES)
 
     def fill_all(self, view: FileView, position: int, size: int) -> int:
-        """Read all bytes of a range of a file, and return their number.
-
-        This is faster than `fill` if there are only small gaps between the spans. `position` is the file position
-        of the first byte, and `size` is at most GROUP_BYTES.
-        """
+        """Read `size` bytes (at most GROUP_BYTES) from `position`, and return their number."""
+        # This is faster than `fill` if there are only small gaps between the spans.
         self.data = self._small
         return view.read_into(self.data[:size], position)
 
     def fill(self, view: FileView, position: int, spans: IntArray) -> int:
-        """Read spans of a file.
-
-        Return the position in the buffer after the last span. If the file ends before this position, return
-        the position in the buffer at which the file ends.
-
-        Parameters
-        ----------
-        view : FileView
-            The file.
-        position : int
-            The file position of the first byte in the buffer.
-        spans : array of int64, shape (n, 2)
-            Start and end position of each span in the buffer.
-        """
+        """Read spans (positions in the buffer). Return the position after the last one or at the end of the file."""
+        # The buffer begins at the file position `position`.
         starts, ends = spans[np.argsort(spans[:, 0], kind="stable")].T
         ends = np.maximum.accumulate(ends)
         size = int(ends[-1])

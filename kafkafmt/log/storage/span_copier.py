@@ -28,10 +28,9 @@ MOST_SPANS = 8192
 
 
 class SpanCopier:
-    """Copies byte ranges of a file, in a given order.
+    """Copies byte ranges of a file, in a given order."""
 
-    Large ranges are copied inside the kernel. Small ranges are read together, and written with one call.
-    """
+    # Large ranges are copied inside the kernel. Small ranges are read together, and written with one call.
 
     @cached_property
     def _read(self) -> SpanBuffer:
@@ -56,28 +55,11 @@ class SpanCopier:
     def copy(
         self, view: FileView, target: int, spans: IntArray, inserted: Sequence[tuple[int, bytes]] = ()
     ) -> Buffer | None:
-        """Write byte ranges of `view` to the file descriptor `target`, at its current position.
-
-        If all byte ranges were written with one call and nothing was inserted, return the written bytes.
-        They are valid until the next call of this method. Otherwise, return None.
-
-        Parameters
-        ----------
-        view : FileView
-            The file that contains the byte ranges.
-        target : int
-            A file descriptor that is open for writing.
-        spans : array of int64, shape (n, 2)
-            Start and end position of each byte range in `view`.
-        inserted : sequence of (int, bytes)
-            Other data to write: the number of bytes from `spans` before the data, and the data. The
-            sequence is sorted by this number.
-
-        Raises
-        ------
-        OSError
-            A byte range is past the end of `view` (EIO), or a system call fails.
-        """
+        """Write byte ranges of `view` to the file descriptor `target`, at its current position."""
+        # If they were written with one call and nothing was inserted, return the bytes, which are valid until the
+        # next call; otherwise None. `inserted` contains other data, each with the number of bytes from `spans`
+        # before it, in ascending order. OSError: a byte range is past the end of `view` (EIO), or a system call
+        # fails.
         if not inserted and (few := self._read_few(view, spans)) is not None:
             write_all(target, few)
             return few
@@ -109,11 +91,8 @@ class SpanCopier:
         return data if windows else b""
 
     def _read_few(self, view: FileView, spans: IntArray) -> Buffer | None:
-        """Return the concatenated bytes of a few byte ranges of a small part of `view`, in file order.
-
-        For a small segment, this takes half the time of `windows`. Return None if there are many byte ranges, or if
-        they are not close together or not in file order.
-        """
+        """Return the bytes of a few close byte ranges, or None if they are many, distant or not in order."""
+        # For a small segment, this takes half the time of `windows`.
         if not 0 < len(spans) <= FEW:
             return None
         rows = spans.tolist()
@@ -128,12 +107,9 @@ class SpanCopier:
         return b"".join(parts) if parts else data
 
     def windows(self, view: FileView, spans: IntArray) -> Iterator[tuple[int, int, ByteArray | None]]:
-        """Divide byte ranges of `view` into ranges that are processed together.
-
-        For each group of small byte ranges, yield the start and the end of a range that contains the group,
-        and the concatenated bytes of the group. These bytes are valid until the next item is requested. For
-        each large byte range, yield its start, its end and None.
-        """
+        """Divide byte ranges of `view` into ranges that are processed together: (start, end, bytes or None)."""
+        # For a group of small byte ranges, the bytes are the concatenated ones of the group, and valid until the
+        # next item is requested. For a large byte range, they are None.
         at = 0
         while at < len(spans):
             taken, count, start, size = core.next_spans(
@@ -150,10 +126,7 @@ class SpanCopier:
         return found
 
     def _together(self, view: FileView, count: int, start: int, size: int) -> ByteArray:
-        """Read `count` byte ranges, and return their concatenated bytes.
-
-        `_positions` and `_lengths` contain the byte ranges. All of them are in [start, start + size).
-        """
+        """Return the concatenated bytes of `count` byte ranges of `_positions` in [start, start + size)."""
         positions, lengths = self._positions[:count], self._lengths[:count]
         total = sum(lengths.tolist()) if count <= FEW else int(lengths.sum())
         if size <= GROUP_BYTES and size - total <= PAGE_BYTES:

@@ -21,39 +21,20 @@ class SchemeError(UrlError):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The size, version and modification time of a file.
-
-    Attributes
-    ----------
-    size : int
-        Size, in bytes.
-    version : str
-        A value that changes when the content changes. Empty if the store provides no such value.
-    modified : int or None
-        Time of the last modification, in ns since 1970. None if it is not known.
-    """
+    """The size, version and modification time of a file."""
 
     size: int
-    version: str = ""
-    modified: int | None = None
+    version: str = ""  # changes when the content changes; empty if the store provides no such value
+    modified: int | None = None  # in ns since 1970; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """The content and version of a small file that was read with one request.
-
-    Attributes
-    ----------
-    content : bytes
-    version : mapping of str to str
-        Version of the file, in the form that `Store.put` accepts.
-    modified : int
-        Time of the last modification in ns since 1970, by the clock of the server.
-    """
+    """The content and version of a small file that was read with one request."""
 
     content: bytes
-    version: Mapping[str, str]
-    modified: int
+    version: Mapping[str, str]  # in the form that `Store.put` accepts
+    modified: int  # in ns since 1970, by the clock of the server
 
 
 class Upload(ABC):
@@ -83,18 +64,14 @@ class Upload(ABC):
 
 
 class Store(ABC):
-    """Base class for access to all files with the same root URL. Several threads may share a store.
+    """Base class for access to all files with the same root URL. Several threads may share a store."""
 
-    A missing file raises FileNotFoundError. Any other problem raises an OSError that names the URL.
-    """
+    # A missing file raises FileNotFoundError. Any other problem raises an OSError that names the URL.
 
     @abstractmethod
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
-        """Return the subdirectory names of a directory, and a dict that maps its file names to sizes in bytes.
-
-        The listing is complete, even if the store returns it in pages. An empty directory is
-        treated as missing.
-        """
+        """Return the subdirectory names of a directory, and its file sizes by name. All pages are read."""
+        # An empty directory is treated as missing.
 
     @abstractmethod
     def status(self, path: UrlPath) -> Status:
@@ -102,11 +79,9 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, path: UrlPath, start: int, end: int, version: str) -> Buffer:
-        """Return the bytes [start, end) of a file. The range must be inside the file and not empty.
-
-        If the file no longer has the given version, raise OSError with errno ESTALE. Stores without
-        conditional requests do not check the version.
-        """
+        """Return the bytes [start, end) of a file. The range must be inside the file and not empty."""
+        # OSError with errno ESTALE: the file no longer has this version. Stores without conditional requests do
+        # not check it.
 
     def check_writable(self, path: UrlPath) -> None:
         """Raise SchemeError unless the store supports writing and conditional requests."""
@@ -119,26 +94,10 @@ class Store(ABC):
     def put(
         self, path: UrlPath, content: bytes, create: bool = False, replaces: Mapping[str, str] | None = None
     ) -> Mapping[str, str]:
-        """Write a small file, and return its new version.
-
-        Parameters
-        ----------
-        path : UrlPath
-        content : bytes
-        create : bool, default False
-            Whether to fail if the file exists. If several callers create the same file, only one
-            succeeds.
-        replaces : mapping of str to str, optional
-            The version of the file to replace. If several callers replace the same version, only
-            one succeeds.
-
-        Raises
-        ------
-        FileExistsError
-            `create` is True and the file exists, or the file does not have the version `replaces`.
-            This error can also occur after a successful request: if its response is lost, the
-            library repeats the request.
-        """
+        """Write a small file, and return its new version."""
+        # FileExistsError: `create` is True and the file exists, or the file does not have the version `replaces`.
+        # Only one of several callers succeeds. The error can also occur after a successful request: if its
+        # response is lost, the library repeats the request.
         raise SchemeError(f"{path}: output can be written only to local files and to s3://, gs:// and az:// URLs")
 
     def open_writer(self, path: UrlPath) -> Upload:

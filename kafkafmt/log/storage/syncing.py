@@ -25,21 +25,9 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def sync_tree(root: Path, opened: int) -> None:
-    """Sync all files and directories below `root`.
-
-    Parameters
-    ----------
-    root : Path
-        A directory. All files below it are in the same file system.
-    opened : int
-        A descriptor of a directory in this file system. The directory must have been opened before
-        the files were written, because ``syncfs`` reports only later errors.
-
-    Raises
-    ------
-    OSError
-        A file could not be written to the disk.
-    """
+    """Sync all files and directories below `root`, which must be in one file system."""
+    # `opened` is a directory descriptor of it from before the files were written: ``syncfs`` reports only later
+    # errors.
     if _syncs_whole(root):
         sync_file_system(opened)
         return

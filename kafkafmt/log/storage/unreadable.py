@@ -35,13 +35,7 @@ _END = b"\xff" * 16
 
 
 class UnreadableSectors:
-    """The unreadable sectors of one open file.
-
-    Parameters
-    ----------
-    size : int
-        Size of the file in bytes.
-    """
+    """The unreadable sectors of one open file, which is `size` bytes long."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -86,10 +80,8 @@ class UnreadableSectors:
 
 
 def raise_if_intact(error: BaseException) -> None:
-    """Raise the cause of `error` if a missing permission or an unreachable file system caused the error.
-
-    The file may then be intact, so a writer must not replace it.
-    """
+    """Raise the cause of `error` if it is a missing permission or an unreachable file system."""
+    # The file may then be intact, so a writer must not replace it.
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno in (*NO_PERMISSION, *UNREACHABLE):
         raise cause from None
