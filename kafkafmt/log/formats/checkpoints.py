@@ -68,11 +68,7 @@ def _number(text: str, name: str, line: int) -> int:
 
 
 def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
-    """Parse an offset checkpoint into a dict that maps (topic, partition) to an offset.
-
-    Each line has the form `topic partition offset`. Recovery points, high watermarks, log start
-    offsets and the offsets of the log cleaner are stored in such files.
-    """
+    """Parse an offset checkpoint, with lines `topic partition offset`, into a dict by topic and partition."""
     return {
         (topic, _number(partition, name, line)): _number(offset, name, line)
         for line, (topic, partition, offset) in enumerate(_entries(text, 3, name), 3)
@@ -91,11 +87,8 @@ def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, 
 
 
 def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
-    """Return the text of an offset checkpoint as a broker writes it.
-
-    Raise ValueError if a topic name, partition or offset is invalid, because a broker rejects the
-    whole file if it contains one invalid entry.
-    """
+    """Return the text of an offset checkpoint as a broker writes it."""
+    # ValueError: an entry is invalid. A broker rejects the whole file if it contains one.
     return _checkpoint_text(_offset_line(*key, offset) for key, offset in offsets.items())
 
 
@@ -121,11 +114,8 @@ def _checkpoint_text(entries: Iterable[str]) -> str:
 
 
 def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
-    """Return the keys and values of ``partition.metadata``.
-
-    The file must contain `version` and a valid `topic_id`. As in Kafka (``PartitionMetadataFile``),
-    an id that consists of zeros is invalid.
-    """
+    """Return the keys and values of ``partition.metadata``: `version` and a valid `topic_id` are required."""
+    # As in Kafka (``PartitionMetadataFile``), an id that consists of zeros is invalid.
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
         key, colon, value = line.partition(":")
@@ -144,10 +134,7 @@ def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[s
 
 
 def partition_metadata_text(topic_id: str) -> str:
-    """Return the text of ``partition.metadata`` as a broker writes it.
-
-    The last line does not end with a newline, as in the files of a broker.
-    """
+    """Return the text of ``partition.metadata`` as a broker writes it, without a newline at its end."""
     return f"version: 0\ntopic_id: {topic_id}"
 
 
@@ -163,13 +150,9 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
-    """Return the keys and values of ``meta.properties``.
-
-    If the key `version` is missing, it is added with the value "0".
-
-    Files of version 0 can contain broker.id and cluster.id. Files of version 1 must contain
-    cluster.id and node.id, and can contain directory.id.
-    """
+    """Return the keys and values of ``meta.properties``; `version` is "0" if it is missing."""
+    # Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id, and can
+    # contain directory.id.
     values = _properties(text)
     version = values.setdefault("version", "0")
     if version not in ("0", "1"):
@@ -194,11 +177,8 @@ def meta_properties_text(values: Mapping[str, str]) -> str:
 
 
 def _properties(text: str) -> dict[str, str]:
-    """Parse a Java properties file.
-
-    The format allows comments, continuation lines and escape sequences. A key ends at `=`, `:` or
-    whitespace.
-    """
+    """Parse a Java properties file with comments, continuation lines and escape sequences."""
+    # A key ends at `=`, `:` or whitespace.
     values: dict[str, str] = {}
     continued = ""
     for line in re.split(r"\r\n|\r|\n", text):
@@ -225,10 +205,7 @@ def _escaped(text: str, special: str) -> str:
 
 
 def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
-    """Return the broker epoch that a ``.kafka_cleanshutdown`` file contains, or -1 if the file is empty.
-
-    A broker writes this file at a clean shutdown. Up to Kafka 3.6, the file is empty.
-    """
+    """Return the broker epoch in a ``.kafka_cleanshutdown`` file, or -1 if it is empty, as up to Kafka 3.6."""
     if not text.strip():
         return -1
     try:

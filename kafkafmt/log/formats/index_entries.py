@@ -49,35 +49,23 @@ def _entries(data: bytes, entry: np.dtype[np.void], base_offset: int) -> tuple[C
 
 
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
-    """Return the offsets and positions of all entries in a `.index` file, except an incomplete last entry.
-
-    The result includes invalid entries, and the zeros in preallocated space.
-    """
+    """Return the offsets and positions of all complete entries in a `.index` file, even of invalid ones or zeros."""
     return _entries(data, OFFSET_ENTRY, base_offset)[0]
 
 
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
-    """Return the timestamps (in ms) and offsets of all entries in a `.timeindex` file, except an incomplete last entry.
-
-    The result includes invalid entries, and the zeros in preallocated space.
-    """
+    """Return the timestamps and offsets of all complete entries in a `.timeindex` file, even invalid ones or zeros."""
     return _entries(data, TIME_ENTRY, base_offset)[0]
 
 
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
-    """Return the offsets and positions of the valid entries in a `.index` file.
-
-    Only the entries before the first invalid entry are returned. Zeros are invalid.
-    """
+    """Return the offsets and positions in a `.index` file before its first invalid entry, such as zeros."""
     (offsets, positions), n = _entries(data, OFFSET_ENTRY, base_offset)
     return offsets[:n], positions[:n]
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
-    """Return the timestamps (in ms) and offsets of the valid entries in a `.timeindex` file.
-
-    Only the entries before the first invalid entry are returned. Zeros are invalid.
-    """
+    """Return the timestamps (ms) and offsets in a `.timeindex` file before its first invalid entry, such as zeros."""
     (timestamps, offsets), n = _entries(data, TIME_ENTRY, base_offset)
     return timestamps[:n], offsets[:n]
 
@@ -93,18 +81,12 @@ def partial_entry_message(size: int, entry_size: int) -> str:
 
 
 def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -> bytes:
-    """Serialize entries of a `.index` file.
-
-    If a number is negative or too large for its field, raise ValueError.
-    """
+    """Serialize entries of a `.index` file. ValueError: a number is negative or too large."""
     return _bytes(OFFSET_ENTRY, _column(offsets) - base_offset, _column(positions))
 
 
 def time_index_bytes(timestamps: Numbers, offsets: Numbers, base_offset: int) -> bytes:
-    """Serialize entries of a `.timeindex` file.
-
-    If a number is negative or too large for its field, raise ValueError.
-    """
+    """Serialize entries of a `.timeindex` file. ValueError: a number is negative or too large."""
     return _bytes(TIME_ENTRY, _column(timestamps), _column(offsets) - base_offset)
 
 
@@ -128,10 +110,7 @@ def _column(values: Numbers) -> Entries:
 
 
 def _bytes(dtype: np.dtype[np.void], *columns: Entries) -> bytes:
-    """Serialize index entries. `columns` contains one array of values for each field of `dtype`.
-
-    If a number is negative or too large for its field, raise ValueError.
-    """
+    """Serialize index entries: an array for each field of `dtype`. ValueError: a number is negative or too large."""
     table = np.empty(len(columns[0]), dtype)
     for name, column in zip(dtype.names or (), columns, strict=True):
         limit = np.iinfo(dtype[name]).max

@@ -21,11 +21,8 @@ Epochs = list[tuple[int, int]]
 
 
 def epochs_of(table: BatchTable) -> Epochs:
-    """Find the batches at which the leader epoch changes. Return a pair (epoch, base offset) for each of them.
-
-    The first pair describes the first batch. Batches of formats 0 and 1 are ignored, because they
-    have no leader epoch.
-    """
+    """Return a pair (epoch, base offset) for the first batch, and for each batch at which the leader epoch changes."""
+    # Batches of formats 0 and 1 are ignored, because they have no leader epoch.
     rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
     if not len(rows):
         return []
@@ -34,11 +31,8 @@ def epochs_of(table: BatchTable) -> Epochs:
 
 
 def epoch_runs(table: BatchTable, found: BatchSummary) -> list[tuple[int, int, int]]:
-    """Group consecutive batches by leader epoch. Return a tuple (epoch, first offset, last offset) for each group.
-
-    Batches of formats 0 and 1 are ignored, because they have no leader epoch. `found` is a summary
-    of the table.
-    """
+    """Return (epoch, first offset, last offset) for each group of consecutive batches of one leader epoch."""
+    # Batches of formats 0 and 1 are ignored, because they have no leader epoch.
     if found.lowest_epoch == found.highest_epoch >= 0 and found.magics == 1 << MAGIC_V2:  # true for most tables
         return [(found.lowest_epoch, found.first, found.last)]
     epochs, magics = table["leader_epoch"], table["magic"]
@@ -55,21 +49,8 @@ def epoch_runs(table: BatchTable, found: BatchSummary) -> list[tuple[int, int, i
 
 
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
-    """Return whether the leader epochs of a log's batches contradict the entries of its leader epoch checkpoint.
-
-    If the checkpoint's entries are not in increasing order, return True.
-
-    Batches before the offset of the first checkpoint entry are ignored, because no entry describes
-    them. Batches at or after the offset of the last checkpoint entry may have a higher epoch than
-    this entry.
-
-    Parameters
-    ----------
-    epochs : sequence of (int, int)
-        Entries of the checkpoint: pairs (epoch, first offset).
-    runs : iterable of (int, int, int)
-        Tuples (epoch, first offset, last offset), as returned by `epoch_runs`.
-    """
+    """Return whether a checkpoint's leader epochs are not in order, or contradict the batches (see `epoch_runs`)."""
+    # No entry describes batches before the first one. Batches after the last entry may have a higher epoch.
     if any(a[0] >= b[0] or a[1] > b[1] for a, b in itertools.pairwise(epochs)):
         return True
     starts = [offset for _, offset in epochs]
@@ -83,16 +64,7 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 
 
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
-    """Remove implausible leader epochs. Return a pair (epoch, first offset) for each remaining epoch.
-
-    The result consists of the epochs in the longest subsequence of `changes` in which epochs never
-    decrease.
-
-    Parameters
-    ----------
-    changes : sequence of (int, int)
-        Pairs (epoch, base offset), as returned by `epochs_of`.
-    """
+    """Return the epochs, with their first offsets, in the longest subsequence in which epochs never decrease."""
     # Patience sorting: `tops[n]` is the smallest epoch at the end of a non-decreasing subsequence of length n + 1.
     # `ends[n]` is the index of the element of `changes` from which the epoch `tops[n]` was taken.
     tops: list[int] = []
@@ -121,10 +93,7 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
 
 
 def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epochs:
-    """Add a new leader epoch that starts at `offset`, and return all leader epochs of the log.
-
-    Epochs are removed if they are higher than `epoch`, or if they start at `offset` or later.
-    """
+    """Add a leader epoch that starts at `offset`. Remove those that are higher, or start at `offset` or later."""
     kept = list(epochs)
     if kept and kept[-1][0] == epoch and kept[-1][1] <= offset:
         return kept
@@ -132,10 +101,7 @@ def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epoc
 
 
 def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
-    """Remove leader epochs outside the offsets [start, end] of a log, and return the others.
-
-    If the first remaining epoch starts before `start`, its first offset is raised to `start`.
-    """
+    """Remove leader epochs outside [start, end]. The first remaining one starts at `start` or later."""
     kept = [e for e in epochs if e[1] <= end]
     before = [e for e in kept if e[1] <= start]
     return [(epoch, start) for epoch, _ in before[-1:]] + kept[len(before) :]
@@ -144,19 +110,9 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Select offset ranges with non-decreasing leader epochs, so that these ranges cover as many offsets as possible.
-
-    The CRC of a batch does not cover its leader epoch. Therefore, a batch with a matching CRC can
-    have a wrong epoch. Ranges whose epoch agrees with the checkpoint have priority over all other
-    ranges.
-
-    Parameters
-    ----------
-    runs : sequence of (int, int, int)
-        Tuples (epoch, first offset, last offset), as returned by `epoch_runs`.
-    known : sequence of (int, int), optional
-        Entries of the checkpoint: pairs (epoch, first offset).
-    """
+    """Select offset ranges with non-decreasing leader epochs that cover as many offsets as possible."""
+    # The CRC of a batch does not cover its leader epoch. Therefore, a batch with a matching CRC can have a wrong
+    # epoch. Ranges whose epoch agrees with the checkpoint's entries (`known`) have priority.
     starts = [offset for _, offset in known]
     # Each candidate sequence of ranges has a last epoch (`epochs`), a weight (`weights`) and a last range (`ends`).
     # Both epochs and weights increase from candidate to candidate.
@@ -193,14 +149,9 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 
 
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
-    """Return the pair (epoch, end offset) with which a broker answers an OffsetsForLeaderEpoch request.
-
-    The returned epoch is the largest epoch of the log that is at most `epoch`. If all epochs of the
-    log are larger, `epoch` itself is returned.
-
-    Return None if the end offset is unknown. This is the case if the log has no epochs, and if
-    `epoch` is negative or above the latest epoch.
-    """
+    """Return the pair (epoch, end offset) with which a broker answers an OffsetsForLeaderEpoch request."""
+    # The epoch is the log's largest that is at most `epoch`, or `epoch` itself if all are larger. None: the end
+    # offset is unknown, because the log has no epochs, or `epoch` is negative or above the latest.
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None
     if epoch == epochs[-1][0]:
@@ -210,19 +161,9 @@ def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) 
 
 
 def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int, int]]) -> Epochs:
-    """Return the leader epochs of a log, from its leader epoch checkpoint and its batches.
-
-    If the checkpoint agrees with the batches, its entries are returned, followed by higher epochs
-    that only the batches contain. The checkpoint is ignored if it is empty, if its entries are not
-    in increasing order, or if it contradicts the batches.
-
-    Parameters
-    ----------
-    checkpoint : sequence of (int, int)
-        Pairs (epoch, first offset).
-    runs : sequence of (int, int, int)
-        Tuples (epoch, first offset, last offset), as returned by `epoch_runs`.
-    """
+    """Return the leader epochs of the checkpoint, if it agrees with the batches, and later ones of the batches."""
+    # The checkpoint is ignored if it is empty, not in increasing order, or contradicts the batches
+    # (`epoch_runs`).
     kept = [] if contradicted(checkpoint, ()) else list(checkpoint)
     believed = believable_runs(runs, kept)
     of_batches = epochs_from(believed)
@@ -234,22 +175,9 @@ def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[i
 def common_end(
     leader: Sequence[tuple[int, int]], leader_end: int, follower: Sequence[tuple[int, int]], follower_end: int
 ) -> int | None:
-    """Return the offset to which a follower must truncate its log, so that the log agrees with the leader's log.
-
-    Return None if the leader's or the follower's log has no leader epochs.
-
-    Parameters
-    ----------
-    leader, follower : sequence of (int, int)
-        Leader epochs of both logs: pairs (epoch, first offset). The latest epoch of the leader is at
-        least the latest epoch of the follower.
-    leader_end, follower_end : int
-        End offsets of both logs.
-
-    Notes
-    -----
-    Kafka's counterpart is ``AbstractFetcherThread.getOffsetTruncationState`` (KIP-101, KIP-279).
-    """
+    """Return the offset to which a follower must truncate its log, or None if a log has no leader epochs."""
+    # Kafka's counterpart is ``AbstractFetcherThread.getOffsetTruncationState`` (KIP-101, KIP-279). The latest
+    # epoch of the leader is at least that of the follower.
     if not leader or not follower:
         return None
     end, epoch = follower_end, follower[-1][0]
@@ -269,12 +197,9 @@ def common_end(
 
 
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:
-    """Merge the leader epochs of several copies of a log.
-
-    Retention can delete the first batches of an epoch in some copies. Therefore, each epoch gets
-    the lowest first offset that a copy contains. If copies contradict each other, the copy that
-    comes first in `histories` takes precedence.
-    """
+    """Merge the leader epochs of several copies of a log. On a contradiction, the first copy takes precedence."""
+    # Retention can delete the first batches of an epoch in some copies. Therefore, each epoch gets the lowest
+    # first offset that a copy contains.
     found: dict[int, int] = {}
     for history in histories:
         for epoch, offset in history:

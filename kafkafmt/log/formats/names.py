@@ -33,11 +33,8 @@ class PartitionName(NamedTuple):
 
 
 def parse_partition_name(name: str) -> PartitionName:
-    """Parse the name of a partition directory, such as `orders-0`. The last dash separates topic and partition.
-
-    A broker can rename a directory to `topic-partition.<id>-delete`, `-stray` or `-future`. This
-    suffix is returned as the state, and the id is ignored.
-    """
+    """Parse the name of a partition directory, such as `orders-0`. The last dash separates topic and partition."""
+    # A broker can rename it to `topic-partition.<id>-delete`, `-stray` or `-future`: this suffix is the state.
     moved = _MOVED.match(name)
     state = moved[2] if moved else "live"
     for stem in (moved[1].rpartition(".")[0], moved[1]) if moved else (name,):
@@ -53,10 +50,8 @@ def base_offset_of(file_name: str) -> int | None:
 
 
 def snapshot_offset_of(file_name: str) -> int | None:
-    """Return the offset in the name of a producer snapshot. If the name has another form, return None.
-
-    A producer snapshot contains the producer states before the record at the offset in its name.
-    """
+    """Return the offset in the name of a producer snapshot, or None for another name."""
+    # A producer snapshot contains the producer states before the record at the offset in its name.
     return _offset_of(file_name, ".snapshot")
 
 
@@ -70,10 +65,7 @@ def offsets_in(file_names: Iterable[str], suffix: str) -> dict[int, str]:
 
 
 def file_name(offset: int, suffix: str = ".log") -> str:
-    """Return the name of a segment file. The name consists of an offset and a suffix.
-
-    The offset has `OFFSET_DIGITS` digits. The names of producer snapshots have the same form.
-    """
+    """Return the name of a segment file or producer snapshot: `OFFSET_DIGITS` digits and a suffix."""
     return str(offset).zfill(OFFSET_DIGITS) + suffix  # faster than a format specification or a cache
 
 
@@ -93,9 +85,6 @@ def is_topic_name(name: str) -> bool:
 
 
 def can_be_checkpointed(topic: str, partition: int) -> bool:
-    """Return whether an offset checkpoint can contain an entry for a partition.
-
-    Brokers split each line of the checkpoint at whitespace, and parse the partition number as an
-    int32.
-    """
+    """Return whether an offset checkpoint can contain an entry for a partition."""
+    # Brokers split each line at whitespace, and parse the partition number as an int32.
     return is_topic_name(topic) and 0 <= partition <= MAX_PARTITION

@@ -51,10 +51,7 @@ def marker_reader(max_batch_bytes: int) -> RecordReader:
 
 
 def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dict[int, Marker]:
-    """Read the transaction markers in the control batches of a table. Return a dict that maps base offsets to markers.
-
-    `buffer` contains the batches. Other batches and markers that cannot be read are omitted.
-    """
+    """Return the readable transaction markers in the batches of a table, by base offset."""
     plain = core.read_markers(buffer, table, Marker)
     if plain is not None:
         return plain
@@ -73,13 +70,7 @@ def read_markers(reader: RecordReader, buffer: Buffer, table: BatchTable) -> dic
 
 
 class Producers:
-    """State of all producers of a partition.
-
-    Parameters
-    ----------
-    states : bytes, default b""
-        The initial states, as the serialized entries of a producer snapshot.
-    """
+    """State of all producers of a partition. It begins with the serialized entries of a producer snapshot."""
 
     def __init__(self, states: bytes = b"") -> None:
         self._table = core.ProducerTable(states)
@@ -111,12 +102,9 @@ class Producers:
         return self._table.contains(states)
 
     def differing(self, states: bytes, offset: int) -> list[ProducerEntry]:
-        """Return those entries of a producer snapshot that must be checked, because they differ from the current states.
-
-        `states` contains the serialized entries, and `offset` is the offset of the snapshot. An entry is
-        also returned if its producer is unknown, or if it contains an offset that is at least `offset`.
-        Timestamps and coordinator epochs are not compared.
-        """
+        """Return the entries (serialized) of the snapshot at `offset` that must be checked: they differ."""
+        # An entry is also returned if its producer is unknown, or if it contains an offset that is at least
+        # `offset`. Timestamps and coordinator epochs are not compared.
         return entries_of(self._table.differing(states, offset))
 
     @property
@@ -125,11 +113,7 @@ class Producers:
         return self._table.first_open()
 
     def open_besides(self, states: bytes) -> tuple[int, ProducerEntry | None]:
-        """Count the producers that have an open transaction and are not in the serialized entries `states`.
-
-        Return the number of producers that were counted, and the `ProducerEntry` of one counted
-        producer. If the number is 0, return None instead of the `ProducerEntry`.
-        """
+        """Count the producers with an open transaction that are not in the entries `states`, and return one of them."""
         count, state = self._table.open_besides(states)
         return count, None if state is None else entries_of(state)[0]
 
@@ -155,15 +139,6 @@ class Producers:
         self._table.forget(before)
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[Aborted]:
-        """Update the state with the next batches of the log, and return the transactions that their markers abort.
-
-        Parameters
-        ----------
-        table : BatchTable
-            The next batches of the log, in offset order.
-        markers : dict of int to Marker
-            Maps offsets to the markers in the control batches of `table`, as returned by
-            `read_markers`.
-        """
+        """Update the state with the next batches of the log, and return the transactions that their markers abort."""
         aborted = self._table.update(table, markers)
         return [Aborted(*transaction) for transaction in aborted] if aborted else []

@@ -61,10 +61,7 @@ _new_entry = partial(tuple.__new__, ProducerEntry)
 
 
 def sequence_after(sequence: int, n: int) -> int:
-    """Add `n` to the sequence number of a record. `n` can be negative.
-
-    Sequence numbers wrap around: 0 follows 2**31 - 1.
-    """
+    """Add `n`, which can be negative, to a sequence number. Sequence numbers wrap around: 0 follows 2**31 - 1."""
     return (sequence + n) % (MAX_SEQUENCE + 1)
 
 
