@@ -15,11 +15,8 @@ A directory is entered only if it is the only entry of its parent directory.
 
 
 def archive_root(path: Location) -> UrlPath | None:
-    """Return the URL of the directory to read inside a tar or zip file. For any other file, return None.
-
-    Archives often contain a single directory at the top level. This directory is then returned,
-    unless it is a partition directory.
-    """
+    """Return the URL of the directory to read inside a tar or zip file, or None for any other file."""
+    # Many archives contain a single directory. It is returned unless it is a partition directory.
     scheme = SCHEMES.get(path.suffix)
     if scheme is None or (isinstance(path, UrlPath) and path.chain):
         return None

@@ -38,28 +38,9 @@ def choose_partitions(
     every_state: bool = False,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> list[PartitionDir]:
-    """Return the partitions that match the topic globs and partition numbers.
-
-    Parameters
-    ----------
-    found : Discovery
-        The partitions to choose from, as returned by `discover`.
-    topics, numbers : collections of str and int
-        Topic globs and partition numbers. An empty collection selects everything.
-    internal : bool, default True
-        Include Kafka's internal topics (``__…``). If False, an internal topic is included only if
-        the user named its directory as a path, or if a glob that begins with ``__`` matches it.
-    every_state : bool, default False
-        Include partitions that are not live (``-delete``, ``-stray``, ``-future``).
-    on_message : callable, optional
-        Called with a message for each glob or number that matches nothing. If no partition matches
-        at all, an error is raised instead.
-
-    Raises
-    ------
-    PartitionNotFoundError
-        Topics or numbers were given, and no partition matches.
-    """
+    """Return the partitions that match the topic globs and partition numbers. An empty collection selects all."""
+    # For `internal` and `every_state`, see `select_partitions`. `on_message` gets a message for each glob or
+    # number that matches nothing. PartitionNotFoundError: topics or numbers were given, and nothing matches.
     chosen = select_partitions(found.partitions, topics, numbers, internal, every_state)
     readable = (p for p in found.partitions if every_state or p.readable)
     missing = not_there(readable, topics, numbers)

@@ -67,11 +67,10 @@ LOST_AND_FOUND = "lost+found"
 
 
 class Checkpoints(NamedTuple):
-    """The checkpoints of a log directory.
+    """The checkpoints of a log directory."""
 
-    They are read before the partition directories are listed. Therefore, a running broker never makes
-    a log end below its checkpoints.
-    """
+    # They are read before the partition directories are listed. Therefore, a running broker never makes a log end
+    # below its checkpoints.
 
     offsets: dict[str, dict[tuple[str, int], int]]
     """Maps the name of a checkpoint file to its entries."""
@@ -113,11 +112,9 @@ def find_partitions(
     messages: list[str],
     search_in: OpenSearch,
 ) -> list[PartitionDir]:
-    """Find all partitions under the given paths, also several directories with the same partition.
-
-    Messages for the user are added to `messages`. `search_in` opens the search for valid batches in
-    files that may be no Kafka logs. The exceptions are those of `discover`.
-    """
+    """Find all partitions under the given paths, also several directories with the same partition."""
+    # `search_in` opens the search for valid batches in files that may be no Kafka logs. The exceptions are those
+    # of `discover`.
     found: list[PartitionDir] = []
     for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
         found += _discover_path(path, messages, listings, search_in)
@@ -129,23 +126,16 @@ def find_partitions(
 
 
 def _is_file(path: Location) -> bool:
-    """Return whether a path refers to a file.
-
-    A URL without a suffix is assumed to refer to a directory. This assumption saves a request to
-    the server.
-    """
+    """Return whether a path refers to a file."""
+    # A URL without a suffix is assumed to be a directory. This saves a request to the server.
     if isinstance(path, UrlPath) and not path.suffix:
         return False
     return is_file(path)
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
-    """Merge `PartitionDir` objects that refer to the same directory.
-
-    A user can pass several paths that contain the same partition directory. Examples are the path
-    of the partition directory, the path of its log directory, a link, and the path of a `.log`
-    file.
-    """
+    """Merge `PartitionDir` objects that refer to the same directory."""
+    # A user can pass several paths that contain it, such as its log directory, a link, and a `.log` file.
     same_name: dict[tuple[tuple[str, int], str], list[PartitionDir]] = {}
     for p in found:
         same_name.setdefault((p.key, p.state), []).append(p)
@@ -222,11 +212,8 @@ def _discover_path(
 
 
 def _check_log_file(path: Location, search_in: OpenSearch) -> None:
-    """Raise `NoLogError` if a file is not a Kafka log.
-
-    A `.log` file with a name of 20 digits is treated as a Kafka log, even if it contains no valid
-    batch.
-    """
+    """Raise `NoLogError` if a file is not a Kafka log."""
+    # A `.log` file with a name of 20 digits is treated as one, even if it contains no valid batch.
     log = is_log_name(path.name)
     if log and starts_with_batch(path, search_in):
         return
@@ -257,11 +244,7 @@ def _partitions_in(
     listings: Listings,
     search_in: OpenSearch,
 ) -> list[PartitionDir]:
-    """Return the partition directories of a log directory.
-
-    If a partition directory cannot be read, its `PartitionDir` contains the exception in the
-    attribute `error`.
-    """
+    """Return the partition directories of a log directory. `error` is set in those that cannot be read."""
 
     def read(directory: str) -> tuple[PartitionDir | None, list[str]]:
         name, notes = parse_partition_name(directory), list[str]()
@@ -290,11 +273,9 @@ def _partition_in(
     listings: Listings,
     search_in: OpenSearch,
 ) -> PartitionDir | None:
-    """Return the partition directory at `path`, or None if `path` is not a partition directory.
-
-    A directory without a segment is a partition directory if it contains other files of a partition,
-    or if a checkpoint shows that its segments are lost.
-    """
+    """Return the partition directory at `path`, or None if `path` is not a partition directory."""
+    # Without a segment, it must contain other files of a partition, or a checkpoint must show that segments are
+    # lost.
     if (known := listings.find(path)) is not None:
         return _with_checkpoints(known, checkpoints)
     state = listings.state_of(path)
@@ -315,10 +296,8 @@ def _partition_in(
 
 
 def _segments_among(path: Location, names: list[str], search_in: OpenSearch) -> list[str]:
-    """Return the names of the `.log` files in a directory.
-
-    If no file name is a base offset, only `.log` files that contain a valid batch are returned.
-    """
+    """Return the names of the `.log` files in a directory."""
+    # If no file name is a base offset, only `.log` files that contain a valid batch are returned.
     logs = [n for n in names if is_log_name(n)]
     named = any(base_of(n) is not None for n in logs)
     return logs if named else [n for n in logs if has_valid_batch(path / n, search_in)]
@@ -424,11 +403,7 @@ def _skipped(path: Location, names: list[str], segments: list[SegmentFile]) -> l
 def _segments(
     path: Location, logs: list[str], names: list[str], sizes: dict[str, int], problems: list[Finding]
 ) -> list[SegmentFile]:
-    """Return the segments in a partition directory, in the order of their base offsets.
-
-    `logs` contains the names of the `.log` files to read. `names` contains the names of all files
-    in the directory. For each `.log` file that is not a segment, an entry is added to `problems`.
-    """
+    """Return the segments of a partition directory by base offset. Add `.log` files that are none to `problems`."""
     based = sorted(bases_in(names))
     # If a segment has several copies, keep the first one. Uncompressed copies are sorted before compressed copies.
     based = [pair for i, pair in enumerate(based) if not i or pair[0] != based[i - 1][0]]

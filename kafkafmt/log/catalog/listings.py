@@ -44,10 +44,8 @@ class Listings:
         self._known: dict[Location, _Listing] = {}
 
     def find(self, path: Location) -> PartitionDir | None:
-        """Return the cached partition. If its directory has changed since it was listed, return None.
-
-        The size of the last segment is not taken from the cache, because its file can grow.
-        """
+        """Return the cached partition, or None if its directory has changed since it was listed."""
+        # The size of the last segment is not cached, because its file can grow.
         known = self._known.get(path)
         if known is None or known.expires < time.monotonic() or self.state_of(path) != known.state:
             self._known.pop(path, None)
@@ -59,12 +57,9 @@ class Listings:
         return replace(known.partition, segments=segments, problems=list(known.partition.problems))
 
     def state_of(self, path: Location) -> State | None:
-        """Return the identity and the modification times of a directory, or None if its file list must not be cached.
-
-        A change of the result shows that a file was created, removed or renamed. The result is None
-        if the directory is not local, or if it cannot be read. The result is also None if the
-        directory changed so recently that another change may get the same modification time.
-        """
+        """Return the identity and modification times of a directory, or None: its file list must not be cached."""
+        # If the state changes, a file was created, removed or renamed. None: the directory is not local, or
+        # unreadable, or changed so recently that another change may get the same modification time.
         if isinstance(path, UrlPath):
             return None
         try:
@@ -76,10 +71,8 @@ class Listings:
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
     def add(self, path: Location, state: State | None, partition: PartitionDir) -> None:
-        """Add the file list of a directory to the cache. If `state` is None, do nothing.
-
-        Call `state_of` before listing the directory, and pass the result as `state`.
-        """
+        """Cache the file list of a directory, unless `state` is None."""
+        # `state` is the result of `state_of` from before the directory was listed.
         if state is not None:
             # Each cache entry gets a random lifetime, so that the file lists of all partitions do not expire together.
             expires = time.monotonic() + MAX_AGE * random.uniform(1, 2)

@@ -70,12 +70,9 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 
 
 def _end(segment: SegmentFile, first_base: int) -> int:
-    """Return the end of the offset range that `segment` can contain (exclusive).
-
-    This is the base offset of the next segment. If the file list contained no next segment, return
-    `first_base`, the base offset of the first existing segment, because a broker creates a new segment
-    at the end of the log before it deletes the last one.
-    """
+    """Return the end of the offset range that `segment` can contain (exclusive)."""
+    # It is the next segment's base offset. If the list contained none, it is the base offset of the first
+    # existing segment: a broker creates a new segment at the end of the log before it deletes the last one.
     assert segment.base_offset is not None
     if segment.next_base is not None:
         return segment.next_base
@@ -83,10 +80,7 @@ def _end(segment: SegmentFile, first_base: int) -> int:
 
 
 def checkpoint_offset(directory: PartitionDir, name: str) -> int:
-    """Read a partition's offset in a checkpoint of its log directory, such as its log start offset.
-
-    Return 0 if the checkpoint does not contain the partition.
-    """
+    """Read a partition's offset in a checkpoint of its log directory, or 0 if it has no entry."""
     if directory.state != "live":
         return 0
     try:

@@ -11,12 +11,8 @@ from ..storage import list_directory, path_exists
 
 
 def matching(path: Location) -> list[Location]:
-    """Expand a path that contains wildcards to the sorted list of matching paths.
-
-    The wildcards are `*`, `?` and `[...]`. They do not match slashes. If the path contains no
-    wildcards, or if a file or directory with exactly this name exists, the path is returned
-    unchanged. If nothing matches, raise FileNotFoundError.
-    """
+    """Expand the wildcards `*`, `?` and `[...]` of a path to the sorted matching paths. FileNotFoundError: none."""
+    # They do not match slashes. A path that exists literally is returned unchanged.
     if not glob.has_magic(str(path)) or path_exists(path):
         return [path]
     if isinstance(path, UrlPath):

@@ -57,10 +57,7 @@ def packing_of_name(name: str) -> str | None:
 
 
 def packing_of_content(head: bytes) -> str | None:
-    """Return the compression or archive format that the first 512 bytes of a file indicate.
-
-    For other data, return None.
-    """
+    """Return the compression or archive format that the first 512 bytes of a file indicate, or None."""
     for at, magic, name in _MAGICS:
         if head[at : at + len(magic)] == magic:
             return name
@@ -90,11 +87,7 @@ def packed_logs(names: list[str]) -> list[str]:
 
 
 def _stems(names: list[str]) -> list[tuple[str, str]]:
-    """Return a pair (name, stem) for each name with the suffix of a compressed file or an archive.
-
-    `stem` is the file name without the suffix, for example ``name.log`` if the file name is
-    ``name.log.gz``.
-    """
+    """Return (name, name without suffix) for each name with the suffix of a compressed file or an archive."""
     return [
         (name, name[: found.start()])
         for name in names
@@ -103,10 +96,7 @@ def _stems(names: list[str]) -> list[tuple[str, str]]:
 
 
 def has_valid_batch(path: Location, search_in: OpenSearch) -> bool:
-    """Return whether the first 16 MiB of a file contain a valid batch.
-
-    The result is False if the file is missing, unreadable, compressed or an archive.
-    """
+    """Return whether the first 16 MiB of a readable file, not compressed or an archive, contain a valid batch."""
     try:
         view = FileView(path, fill_unreadable=True)
     except (FileNotFoundError, PermissionError):
@@ -122,10 +112,8 @@ def has_valid_batch(path: Location, search_in: OpenSearch) -> bool:
 
 
 def _by_length(view: FileView) -> Iterator[int]:
-    """Yield the positions of batches in a file. The position of the next batch is computed from a length field.
-
-    Unlike `BatchSearch.find`, this function does not ignore batches with implausible header fields.
-    """
+    """Yield the positions of batches in a file, computed from length fields."""
+    # Unlike `BatchSearch.find`, this does not ignore batches with implausible header fields.
     position = 0
     for _ in range(FOLLOWED):
         head = view.read(position, MAGIC_END)

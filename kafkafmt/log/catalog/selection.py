@@ -17,13 +17,9 @@ def select_partitions(
     internal: bool = False,
     every_state: bool = False,
 ) -> list[PartitionDir]:
-    """Return the partitions that match the topic globs and partition numbers.
-
-    - A partition that is not live is returned only if the user specified its path, or if
-      `every_state` is True.
-    - A partition of an internal topic (`__…`) is returned only if `internal` is True, if the user
-      specified its path, or if a glob that begins with `__` matches its topic.
-    """
+    """Return the partitions that match the topic globs and partition numbers."""
+    # A partition that is not live needs `every_state`, or must be a given path. An internal topic (`__…`) needs
+    # `internal`, a given path, or a glob that begins with `__`.
     chosen, wanted = [], set(numbers)
     for p in partitions:
         if not p.readable and not every_state:
@@ -40,13 +36,7 @@ def select_partitions(
 
 
 def like(kind: str, word: str, known: Iterable[str]) -> str:
-    """Return a phrase that lists existing names, for an error message about the unknown name `word`.
-
-    `kind` is the kind of the names, such as "topic".
-
-    The phrase lists the names in `known` that are most similar to `word`. If no name is similar, it
-    lists the first few names.
-    """
+    """Return a phrase that lists the names most similar to `word`, or else the first few, for an error message."""
     names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
     plain = word.strip("*").lower()
     close = get_close_matches(word, names, 3) or [n for n in names if plain and plain in n.lower()][:3]
@@ -60,10 +50,7 @@ def like(kind: str, word: str, known: Iterable[str]) -> str:
 
 
 def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
-    """Return a message for each topic glob and each partition number that matches nothing.
-
-    A partition number is reported if none of the selected topics has a partition with this number.
-    """
+    """Return a message for each topic glob, and each partition number of the selected topics, that matches nothing."""
     found = list(partitions)
     lines = []
     for glob in dict.fromkeys(topics):
@@ -102,10 +89,7 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 
 def existing_partitions(known: list[int]) -> str:
-    """Return a phrase that lists partition numbers, for an error message about a missing partition.
-
-    If all partition numbers are consecutive, only the first and the last number are listed.
-    """
+    """Return a phrase that lists partition numbers, or only the first and last of consecutive ones, for an error."""
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
         return f"the existing partitions are {known[0]} to {known[-1]}"
     if len(known) == 1:

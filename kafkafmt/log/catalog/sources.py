@@ -27,11 +27,8 @@ Sources = Source | Iterable[Source]
 
 
 def resolve(sources: Sources, replicas: str | None = None) -> tuple[list[AnyPath], str | None]:
-    """Return the paths of one or several sources as a list, and the argument `replicas`.
-
-    If `replicas` is None, the second item is the argument `replicas` with which a given log was
-    opened. Raise TypeError if `sources` is empty, or contains anything that is not a source.
-    """
+    """Return the paths of one or several sources as a list, and `replicas` (None: as a given log was opened)."""
+    # TypeError: `sources` is empty, or contains anything that is not a source.
     one = isinstance(sources, str | bytes | bytearray | memoryview) or not isinstance(sources, Iterable)
     paths: list[AnyPath] = []
     for source in [sources] if one or isinstance(sources, os.PathLike | OpenedLog) else sources:
