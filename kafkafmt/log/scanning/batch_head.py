@@ -31,24 +31,7 @@ FAR_FUTURE = 1 << 53
 
 
 class Head:
-    """Header fields of a batch or message. The header may be truncated.
-
-    Attributes
-    ----------
-    position, end : int
-        Positions in the file at which the batch begins and ends, in bytes. `end` is computed from
-        the length field.
-    first_offset : int
-        Value of the offset field. In a wrapper message, this field contains the last offset.
-    dense : bool
-        Whether the header fields are consistent, and the batch contains a record for each offset in
-        its range. False if both the length and the CRC of a message are 0.
-    message_codec : int
-        Codec bits of a message of format 0 or 1. Always 0 in format 2.
-    wrapper, plain_message : bool
-        Whether this is the header of a wrapper message, or of an uncompressed message. Both exist
-        only in formats 0 and 1.
-    """
+    """Header fields of a batch or message. The header may be truncated."""
 
     def __init__(self, position: int, data: bytes) -> None:
         self.position = position
@@ -56,10 +39,12 @@ class Head:
         self.magic: int = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
         self.length: int = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
         self.end: int = position + ENTRY_OVERHEAD + self.length
+        # of a wrapper message: the last offset
         self.first_offset: int = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
 
         delta = 0
         # If a disk has lost the header, its fields are zeros, which look like a message of format 0.
+        # False: fields contradict each other, or offsets are missing, or length and CRC are 0
         self.dense: bool = self.magic < MAGIC_V2 and any(data[LENGTH_AT:MAGIC_AT])
 
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
@@ -72,7 +57,7 @@ class Head:
         self.last_offset: int = self.first_offset + max(delta, 0)
         self.next_offset: int = self.last_offset + 1
         legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
-        self.message_codec: int = data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK if legacy else 0
+        self.message_codec: int = data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK if legacy else 0  # 0 in format 2
         possible = legacy and self.length >= MIN_LENGTHS[self.magic]
         self.wrapper: bool = possible and 0 < self.message_codec < 4
         self.plain_message: bool = possible and self.message_codec == 0
@@ -82,11 +67,9 @@ class Head:
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def repeats(self, other: Head) -> bool:
-        """Return whether both headers have the same offset and length, so that they belong to copies of one batch.
-
-        A batch cannot contain another batch of the same length. The CRC is not compared, because one of the
-        batches can be incomplete, so that other bytes are in the place of its CRC.
-        """
+        """Return whether both headers have the same offset and length, so that they belong to copies of one batch."""
+        # A batch cannot contain another batch of the same length. The CRC is not compared: in an incomplete
+        # batch, other bytes can be in its place.
         return len(self.data) >= ENTRY_OVERHEAD and self.data[:ENTRY_OVERHEAD] == other.data[:ENTRY_OVERHEAD]
 
     def continues(self, expected: int) -> bool:
@@ -109,21 +92,17 @@ def offset_in_reach(offset: int, expected: int) -> bool:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether the bytes `head` can be the header of the next batch of a log.
-
-    The base offset must be between `expected` and `expected` + MAX_RELATIVE_OFFSET.
-    """
+    """Return whether `head` can be the header of the next batch of a log."""
+    # The base offset must be between `expected` and `expected` + MAX_RELATIVE_OFFSET.
     if not header_stands(head, expected):
         return False
     return len(head) < LENGTH_AT or offset_in_reach(int.from_bytes(head[:LENGTH_AT], "big"), expected)
 
 
 def header_stands(head: bytes, expected: int) -> bool:
-    """Return whether the bytes `head` can be the header of a batch or message.
-
-    At the end of a file, the header can be incomplete. Only complete fields are checked: the base
-    offset must be at least `expected`, the length must be possible, and the magic must be known.
-    """
+    """Return whether `head` can be the header of a batch or message, which can be incomplete at the end of a file."""
+    # Only complete fields are checked: the base offset must be at least `expected`, the length possible, and the
+    # magic known.
     if not head:
         return False
     offset = head[:LENGTH_AT]

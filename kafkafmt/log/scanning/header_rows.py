@@ -43,27 +43,10 @@ assert _HEADER.itemsize == BATCH_HEADER_SIZE
 
 
 def header_tables(view: FileView, first_offset: int, next_base: int | None) -> Iterator[BatchTable]:
-    """Yield the headers of all batches in a segment, as NumPy arrays (tables) in file order.
-
-    Positions in the tables are relative to the start of the file. A table is valid only until the
-    next table is requested.
-
-    Parameters
-    ----------
-    view : FileView
-        The open segment.
-    first_offset : int
-        Lowest offset that a batch of the segment can have.
-    next_base : int, optional
-        Base offset of the next segment. None if there is no next segment.
-
-    Raises
-    ------
-    UnclearHeadersError
-        A header contains an impossible value, offsets do not increase, the file ends inside a
-        batch, or the CRC of a small batch does not match. The caller must then check the whole
-        segment with `plan_segment`.
-    """
+    """Yield the headers of all batches in a segment in file order, in tables that are valid until the next one."""
+    # Offsets are at least `first_offset`; `next_base` is the base offset of the next segment.
+    # UnclearHeadersError: a header is impossible, offsets do not increase, the file ends inside a batch, or the
+    # CRC of a small batch does not match. The caller must then check the whole segment with `plan_segment`.
     scan = _HeaderScan(view)
     before = first_offset - 1
     while (rows := scan.read()) is not None:
@@ -80,10 +63,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
 
 
 class _HeaderScan:
-    """Reads the batch headers of one file.
-
-    Small batches are read in blocks. The headers of large batches are read one by one.
-    """
+    """Reads the batch headers of one file: small batches in blocks, large ones one by one."""
 
     def __init__(self, view: FileView) -> None:
         self._view = view
@@ -105,10 +85,7 @@ class _HeaderScan:
         return table
 
     def _read_block(self) -> BatchTable:
-        """Read the next block of the file.
-
-        Check all batches that are completely in the block, and return their headers.
-        """
+        """Read the next block of the file, and return the headers of all complete batches after a check."""
         got = self._view.read_into(self._block[: self._view.size - self._position], self._position)
         scan = core.scan_batches(self._block, self._table, 0, got)
         if scan.error is not None:

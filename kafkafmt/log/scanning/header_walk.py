@@ -64,10 +64,8 @@ NO_BATCHES = TransactionalBatches(np.empty(0, BATCH_DTYPE), {}, True)
 
 
 def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTable]:
-    """Read one batch. Return its bytes, and its header as an array of length 1.
-
-    If the CRC does not match, or if the bytes are not exactly one batch, raise UnclearHeadersError.
-    """
+    """Read one batch. Return its bytes, and its header as an array of length 1."""
+    # UnclearHeadersError: the CRC does not match, or the bytes are not exactly one batch.
     data, table = view.read(position, size), np.empty(1, BATCH_DTYPE)
     scan = core.scan_batches(data, table)
     if scan.error is not None or scan.count != 1 or scan.position != size:
@@ -76,31 +74,10 @@ def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTa
 
 
 class HeaderWalk:
-    """Reads the batch headers of consecutive segments in order.
+    """Reads the batch headers of consecutive segments in order."""
 
-    If the last batches of a segment are small, the next segment is read in blocks from the start.
-
-    Parameters
-    ----------
-    first_returned : int, default 0
-        Batches with a lower base offset are read and checked, but `read` does not return them.
-
-    Attributes
-    ----------
-    position : int
-        Position of the next batch.
-    first : int or None
-        Base offset of the first batch in the segment. None if no batch of the segment has been read.
-    last : int
-        Last offset of the batches that have been read.
-    truncated : bool
-        Whether the byte range of the segment ends inside a batch.
-    gaps : int
-        Number of places in all segments where offsets are missing between two batches, or at the start of a
-        segment.
-    thinned : bool
-        Whether a batch of any segment has fewer records than offsets, because the log was compacted.
-    """
+    # If the last batches of a segment are small, the next segment is read in blocks from the start. `read` does
+    # not return batches below `first_returned`, but checks them.
 
     view: FileView
     position: int
@@ -127,20 +104,7 @@ class HeaderWalk:
         return np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def open(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:
-        """Begin a segment.
-
-        Parameters
-        ----------
-        view : FileView
-            The open segment.
-        position, end : int
-            Start and end of the byte range to read. A batch begins at `position`.
-        last : int
-            Highest offset of the batches before `position`. The base offset of the next batch must be
-            higher.
-        limit : int
-            Highest offset that a batch in the range can have.
-        """
+        """Begin a segment: a batch begins at `position`. The base offsets are above `last`, up to `limit`."""
         self.view = view
         self.position = position
         self.first = None
@@ -155,17 +119,10 @@ class HeaderWalk:
             self._small = FEW_BATCHES
 
     def read(self) -> TransactionalBatches | None:
-        """Read the next batch header, or a block of batches if the batches are small.
-
-        At the end of the byte range, return None.
-
-        Raises
-        ------
-        UnclearHeadersError
-            A header contains an impossible value, offsets do not increase, or a batch that may be a
-            marker is damaged. The error is also raised for wrapper messages, because no CRC covers
-            their offsets, and for control batches without a readable marker.
-        """
+        """Read the next batch header, or a block of small batches, or return None at the end of the byte range."""
+        # UnclearHeadersError: a header is impossible, offsets do not increase, a batch that may be a marker is
+        # damaged, or a control batch has no readable marker. Also for wrapper messages, because no CRC covers
+        # their offsets.
         if self.position >= self._end:
             return None
         if self._small >= FEW_BATCHES:
@@ -222,10 +179,7 @@ class HeaderWalk:
         return TransactionalBatches(rows, {}, False)
 
     def _read_block(self) -> TransactionalBatches | None:
-        """Read the next block, and check the batches that are completely in it.
-
-        Return None if the next batch is larger than a block.
-        """
+        """Read the next block, and check its complete batches. Return None if the next batch is larger than a block."""
         if len(self._buffer) < self._block:
             self._buffer = aligned_buffer(self._block)
         block = self._buffer[: min(self._block, self._end - self.position)]
@@ -262,11 +216,9 @@ class HeaderWalk:
 
 
 def _markers_in(buffer: Buffer, rows: BatchTable, attributes: int) -> dict[int, Marker]:
-    """Return the transaction markers in the control batches in `rows`, by offset.
-
-    `attributes` contains the control bit if any of the batches is a control batch. If a marker is
-    missing or is not plain (see `core.read_markers`), raise UnclearHeadersError.
-    """
+    """Return the transaction markers in the control batches in `rows`, by offset."""
+    # `attributes` contains the control bit if any batch is a control batch. UnclearHeadersError: a marker is
+    # missing or not plain (see `core.read_markers`).
     if not attributes & CONTROL_BIT:
         return {}
     markers = core.read_markers(buffer, rows, Marker)

@@ -30,45 +30,17 @@ MAX_HEADERS_READ = 1 << 20
 
 
 class Reached(NamedTuple):
-    """Result of the function `reach`: the position of a batch, and the position and last offset of the previous batch.
-
-    Attributes
-    ----------
-    position : int
-        Position of the found batch, in bytes.
-    last : int
-        Last offset of the previous batch.
-    before : int
-        Position of the previous batch, or of the found batch if there is no previous batch.
-    """
+    """Result of `reach`: the position of a batch, and the position and last offset of the previous batch."""
 
     position: int
     last: int
-    before: int
+    before: int  # the found batch if there is no previous batch
 
 
 def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps: bool = True) -> Reached | None:
-    """Search for the first batch at or after `position` that contains `offset` or a later offset.
-
-    Only batch headers are read, and CRCs are not checked.
-
-    Parameters
-    ----------
-    offset : int
-        The offset to search for.
-    position, end : int
-        Start and end of the byte range to search. A batch must begin at `position`.
-    last : int
-        Last offset of the batch before `position`.
-    gaps : bool, default True
-        Whether offsets may be missing between two batches.
-
-    Returns
-    -------
-    Reached or None
-        None if a header is damaged, if the offsets do not increase, or if offsets are missing and
-        `gaps` is False.
-    """
+    """Search for the first batch at or after `position` that contains `offset` or a later offset."""
+    # CRCs are not checked. A batch must begin at `position`, after one whose last offset is `last`. None: a
+    # header is damaged, the offsets do not increase, or offsets are missing and `gaps` is False.
     buffer, table = aligned_buffer(MAX_HEADERS_READ), np.empty(TABLE_ROWS, BATCH_DTYPE)
     step, before = HEADERS_READ, position
     while position < end:
@@ -103,11 +75,8 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
 
 
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
-    """Read a batch header, and return the first offset, the last offset and the size in bytes of the batch.
-
-    The header of a wrapper message contains only its last offset. For a wrapper message, the last
-    offset is returned as the first offset too.
-    """
+    """Read a batch header, and return the first offset, the last offset and the size in bytes of the batch."""
+    # The header of a wrapper message contains only its last offset, which is returned twice.
     head = view.read(position, BATCH_HEADER_SIZE)
     if view.is_filler(position, position + len(head)):
         raise StructureError("the disk cannot read the batch header at this position", position)

@@ -44,46 +44,23 @@ BLOCK_ENTRIES = 512
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A position at which a segment can be divided: the segment's start or end, or a batch position in its index.
-
-    Attributes
-    ----------
-    position : int
-        Position in the file, in bytes.
-    upto : int
-        Offset in the index entry for `position`. The last offset of the batch at `position` is not
-        higher. At the start and the end of a segment, `upto` is the last offset that the segment
-        can contain.
-    indexed : bool
-        Whether the index contains an entry for `position`. False for the start and the end of a
-        segment.
-    outermost : bool
-        Whether the border was chosen because of the selected offsets, so that no task reads the
-        bytes beyond it. If the index is wrong, selected batches can be beyond it.
-    after : int
-        Offset in the previous index entry, or -1 if there is no previous entry. The first offset of the
-        batch at `position` is higher than `after`.
-    before : int
-        Position in the previous index entry, or 0 if there is no previous entry.
-    """
+    """A position at which a segment can be divided: the segment's start or end, or a batch position in its index."""
 
     position: int
+    # offset of the index entry: at least the batch's last offset; at a segment's start or end, its last
+    # possible offset
     upto: int
-    indexed: bool = True
+    indexed: bool = True  # False for the start and the end of a segment
+    # no task reads the bytes beyond; if the index is wrong, selected batches can be there
     outermost: bool = field(default=False, compare=False)
+    # offset in the previous index entry, or -1; the batch's first offset is higher
     after: int = field(default=-1, compare=False)
-    before: int = field(default=0, compare=False)
+    before: int = field(default=0, compare=False)  # position in the previous index entry, or 0
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A byte range of a segment. It contains all batches that begin between two positions.
-
-    Attributes
-    ----------
-    start, end : Border
-        The batches in the byte range begin at positions in [start.position, end.position).
-    """
+    """A byte range of a segment: the batches that begin from `start` to `end` (exclusive)."""
 
     start: Border
     end: Border
@@ -96,17 +73,9 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Range(Stretch):
-    """A byte range of a segment that is read into memory at once, and the index entries that precede its start and end.
+    """A byte range that is read into memory at once, and the last index entries before its start and its end."""
 
-    Attributes
-    ----------
-    after_start, after_end : int
-        Offsets in the last index entry before the start of the range, and in the last index entry
-        before its end. The base offset of the batch that begins there must be higher.
-    before_start, before_end : int
-        Positions in the last index entry before the start of the range, and in the last index entry
-        before its end.
-    """
+    # The base offset of the batch at the start or end must be higher than that of the entry.
 
     after_start: int
     after_end: int
@@ -128,31 +97,10 @@ def divide(
     end: int = NO_END,
     range_bytes: int = RANGE_BYTES,
 ) -> list[Range] | None:
-    """Divide a byte range of a segment into smaller ranges of about `range_bytes` bytes.
-
-    If a part of the byte range cannot contain offsets in [start, end), the part is omitted.
-
-    Parameters
-    ----------
-    segment : SegmentFile
-        The segment.
-    log : FileView
-        The open segment. The numbers of bytes and read calls for the index are added to the counts
-        of this object.
-    stretch : Stretch
-        The byte range of the segment to divide.
-    start, end : int, optional
-        Offsets that are needed; `end` is exclusive. By default, all ranges are returned.
-    range_bytes : int, default 4194304 (4 MiB)
-        Size of each smaller range. A range is larger if two consecutive index entries are farther
-        apart.
-
-    Returns
-    -------
-    list of Range or None
-        None if the index cannot be used. This is the case if it is invalid, if its entries are more
-        than MAX_RANGE_BYTES apart, or if it has no entry for the start or the end of `stretch`.
-    """
+    """Divide a byte range of a segment into ranges of about `range_bytes` that can contain [start, end)."""
+    # A range is larger if two consecutive index entries are farther apart. None: the index cannot be used,
+    # because it is invalid, its entries are more than MAX_RANGE_BYTES apart, or it has no entry for a border of
+    # `stretch`.
     base = segment.base_offset
     if base is None:
         return None
@@ -211,12 +159,9 @@ def _count(view: FileView, counts: ReadCounts | None) -> None:
 
 
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
-    """Use the offset index to find the shortest byte range of a segment that contains the offsets [start, end).
-
-    If the segment has no usable offset index, return the whole segment. If a batch header at the
-    start or the end of the byte range contradicts the index, the result extends to the start or the
-    end of the segment. The numbers of bytes and read calls are added to `counts`.
-    """
+    """Return the shortest byte range of a segment that contains [start, end), according to the offset index."""
+    # Without a usable index, it is the whole segment. If a batch header at a border contradicts the index, it
+    # extends to the start or the end of the segment.
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
     if base is None or (start <= base and end > whole.end.upto):
@@ -241,10 +186,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
 
 
 def first_offset_at(log: FileView, border: Border) -> int | None:
-    """Read the batch header at `border`, and return the batch's first offset, or None if the index contradicts it.
-
-    The index must contain an entry for `border`. Only the batch header is read.
-    """
+    """Return the first offset in the batch header at an indexed border, or None if the index contradicts it."""
     try:
         first, last, _ = read_head(log, border.position)
     except KafkaFormatError:
@@ -253,21 +195,16 @@ def first_offset_at(log: FileView, border: Border) -> int | None:
 
 
 def border_offset(log: FileView, border: Border) -> int:
-    """Return the offset at which two tasks divide the offsets of a segment between them.
-
-    Usually, this is the first offset of the batch at `border`. If the batch header contradicts the index,
-    this is the lowest offset that the batch can have according to the index. Both tasks get the same
-    result.
-    """
+    """Return the offset at which two tasks divide the offsets of a segment between them."""
+    # Usually, it is the first offset of the batch at `border`. If the header contradicts the index, it is the
+    # lowest offset that the batch can have according to the index. Both tasks get the same result.
     first = first_offset_at(log, border)
     return first if first is not None and border.after < first else border.after + 1
 
 
 def last_offset_in(log: FileView, start: int, end: int) -> int | None:
-    """Return the last offset of the batches between two file positions.
-
-    Return None if there are no bytes or more than MAX_RANGE_BYTES, or if the bytes are not valid batches.
-    """
+    """Return the last offset of the batches between two file positions, or None."""
+    # None: there are no bytes or more than MAX_RANGE_BYTES, or they are not valid batches.
     size = end - start
     if not 0 < size <= MAX_RANGE_BYTES:
         return None
@@ -289,11 +226,7 @@ def last_border(segment: SegmentFile) -> Border | None:
 
 
 def _border_of(segment: SegmentFile, find: Callable[[IndexFile], int]) -> Border | None:
-    """Read one entry of the offset index. The function `find` returns the entry number.
-
-    The result is a `Border` with the offset and the position in the entry. If the index has no
-    entry with this number, return None.
-    """
+    """Return a `Border` for the entry of the offset index whose number `find` returns, or None without one."""
     if segment.base_offset is None:
         return None
     try:
@@ -307,13 +240,9 @@ def _border_of(segment: SegmentFile, find: Callable[[IndexFile], int]) -> Border
 def _entries(
     segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
 ) -> tuple[IntArray, IntArray] | None:
-    """Read the index entries for a byte range of a segment, and return their offsets and positions.
-
-    The result contains at least the entries with offsets in [start, end), the two entries before
-    them, and the two entries after them. If several entries have the same position, only the first
-    one is included. If the entries are not in increasing order, or if a position is negative, return
-    None.
-    """
+    """Read the index entries for a byte range of a segment. Return their offsets and positions, or None."""
+    # These are at least the entries in [start, end), with two before and two after them; of several entries with
+    # one position, the first. None: the entries are not in increasing order, or a position is negative.
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
     try:
@@ -369,12 +298,9 @@ class IndexFile:
         return self._block[:, first - self._begin : max(last - self._begin, 0)]
 
     def last(self, before: Before) -> int:
-        """Find the last entry for which `before` is true, and return its number, or -1 if there is none.
-
-        The entry is found by bisection. Therefore, `before` must be true for all entries up to the
-        result, and false for all entries after it. The function `before` gets the two fields of entries,
-        as arrays. Entries that contain only zeros are unused, except for the first entry.
-        """
+        """Find the last entry for which `before` is true by bisection, and return its number, or -1."""
+        # `before` gets the two fields of entries, as arrays. Entries of zeros are unused, except for the first
+        # entry.
         low, high = -1, self.count
         if high > BLOCK_ENTRIES:
             high = min(high, start_of_last_hole(self._view) // self._size + 1)

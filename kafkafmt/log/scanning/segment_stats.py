@@ -10,30 +10,15 @@ from ...types import BatchSummary
 
 @dataclass
 class Stats:
-    """Summary of the batch headers of a segment.
-
-    Attributes
-    ----------
-    batches : int
-        Number of batches.
-    records : int or None
-        Number of records, including control records. None if the segment contains a wrapper
-        message, because its header does not contain a number of records.
-    codecs, magics : int
-        Bit masks of all codec ids, and of all magic values, in the batch headers.
-    min_timestamp, max_timestamp : int
-        Smallest base timestamp and largest maximum timestamp, in ms. -1 if no batch has a
-        timestamp.
-    transactional : bool
-        Whether the segment contains transactional batches.
-    """
+    """Summary of the batch headers of a segment."""
 
     batches: int = 0
+    # including control records; None if there is a wrapper message, whose header does not contain it
     records: int | None = 0
-    codecs: int = 0
-    magics: int = 0
-    min_timestamp: int = NO_TIMESTAMP
-    max_timestamp: int = NO_TIMESTAMP
+    codecs: int = 0  # bit mask of codec ids
+    magics: int = 0  # bit mask
+    min_timestamp: int = NO_TIMESTAMP  # smallest base timestamp in ms, or -1
+    max_timestamp: int = NO_TIMESTAMP  # in ms, or -1
     transactional: bool = False
 
     @classmethod
