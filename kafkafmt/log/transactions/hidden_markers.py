@@ -21,27 +21,17 @@ WINDOW = 64 << 10
 
 
 def is_harmless(damaged: Sequence[Damage]) -> bool:
-    """Return whether each damaged byte range is exactly one batch that is larger than a marker, and not misplaced.
-
-    Such a batch contains no marker, and has not overwritten one.
-    """
+    """Return whether each damaged byte range is exactly one batch that is larger than a marker, and not misplaced."""
+    # Such a batch contains no marker, and has not overwritten one.
     spans = DamageColumns.of(damaged)
     return not len(spans.length) or bool((spans.whole & ~spans.misplaced & (spans.length > MARKER_SIZE)).all())
 
 
 def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDArray[np.bool_]:
-    """Return a mask that is True for each damaged byte range that can contain a transaction marker.
-
-    Damage contains no marker in these two cases:
-
-    - No offset is missing, and the damage is not misplaced. Every marker has an offset.
-    - The damage is exactly one batch that is larger than a marker, and this batch is not misplaced. A
-      misplaced batch can have overwritten a marker.
-
-    `path` is the path of the damaged segment. The segment is opened only for damage that is larger
-    than a marker, has missing offsets, is not misplaced, and is not known to be exactly one batch. If
-    the file does not exist, the mask is True for this damage.
-    """
+    """Return a mask that is True for each damaged byte range that can contain a transaction marker."""
+    # Damage contains no marker if no offset is missing, or if it is exactly one batch that is larger than a
+    # marker. A misplaced batch can have overwritten a marker. The segment is opened only for damage that is
+    # undecided otherwise. If it does not exist, the mask is True for this damage.
     spans = DamageColumns.of(damaged)
     large = (spans.length > MARKER_SIZE) & ~spans.misplaced
     hides = ~(large & spans.whole)
@@ -80,17 +70,7 @@ def _length_fields(view: FileView, positions: IntArray) -> IntArray:
 
 
 class HidingPlaces:
-    """Finds the places in a segment at which damage can contain transaction markers.
-
-    The places are determined when `take` is called for the first time.
-
-    Parameters
-    ----------
-    path : Location or str
-        Path of the segment.
-    events : Events
-        The valid and the damaged byte ranges of the segment.
-    """
+    """Finds the places in a segment at which damage can contain transaction markers, at the first `take`."""
 
     def __init__(self, path: Location | str, events: Events) -> None:
         self._path = path
@@ -99,12 +79,9 @@ class HidingPlaces:
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:
-        """The places, as two arrays.
-
-        The first array contains the first offset of the valid batches after each place. The second array
-        contains the first offset that may be missing at each place. It has one more item if a place is at
-        the end of the segment, where no valid batches follow.
-        """
+        """Return the first offset of the valid batches after each place, and the first that may be missing there."""
+        # The second array has one more item if a place is at the end of the segment, where no valid batches
+        # follow.
         damaged, runs = self._events.damaged, self._events.extents.columns
         hides = np.flatnonzero(can_hide_markers(self._path, damaged))
         if not len(hides):
@@ -125,11 +102,8 @@ class HidingPlaces:
         return runs.first[places[places < len(runs)]], first
 
     def take(self, offset: int) -> tuple[IntArray, IntArray]:
-        """Return the places before the batch at `offset` that earlier calls have not returned.
-
-        Return two arrays: the first offset of the batches after each place, and the first offset that
-        may be missing. If `offset` is NO_END, the second array also contains the place at the end.
-        """
+        """Return the places before the batch at `offset` that earlier calls have not returned (see `_places`)."""
+        # If `offset` is NO_END, the second array also contains the place at the end.
         following, first = self._places
         if not len(first):
             return following, first

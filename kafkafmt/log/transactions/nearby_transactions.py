@@ -55,25 +55,14 @@ class _Unchecked(NamedTuple):
 
 @dataclass
 class _Outcomes:
-    """Tracks open and aborted transactions while batches are added in offset order.
+    """Tracks open and aborted transactions while batches are added in offset order."""
 
-    Attributes
-    ----------
-    spans : dict of (int, int)
-        Maps a producer id to the first and last offset of its open transaction.
-    unchecked : dict of _Unchecked
-        Maps a producer id to the first batch of its open transaction, if the CRC of the batch was not
-        checked.
-    aborted : dict of list of (int, int)
-        Maps a producer id to the first and last offset of each of its aborted transactions.
-    truncated : bool
-        Whether the log ends with an incomplete batch.
-    """
-
+    # first and last offset of the open transaction, by producer id
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    # first batch of the open transaction, by producer id, if its CRC was not checked
     unchecked: dict[int, _Unchecked] = field(default_factory=dict)
-    aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    truncated: bool = False
+    aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # first and last offsets, by producer id
+    truncated: bool = False  # the log ends with an incomplete batch
     _indexed: list[tuple[int, int]] = field(default_factory=list)
     _abort_markers: set[tuple[int, int]] = field(default_factory=set)
 
@@ -119,12 +108,9 @@ def _batches(
     outcomes: _Outcomes,
     counts: ReadCounts | None,
 ) -> Iterator[tuple[SegmentFile, TransactionalBatches]]:
-    """Yield the transactional batches and control batches that `walk` finds in consecutive segments.
-
-    The transaction index of each segment is added to `outcomes`. If offsets are missing between two
-    segments and the log was not compacted, a segment may be missing. In this case, raise
-    UnclearHeadersError.
-    """
+    """Yield the transactional batches and control batches that `walk` finds in consecutive segments."""
+    # The transaction index of each segment is added to `outcomes`. UnclearHeadersError: a segment may be missing,
+    # because offsets are missing between two segments and the log was not compacted.
     last: int | None = None
     for segment in segments:
         base = segment.base_offset or 0
@@ -154,27 +140,9 @@ def outcomes_near(
     end: int,
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
-    """Return the aborted transactions that have batches in a range of the log.
-
-    Parameters
-    ----------
-    directory : PartitionDir
-        The partition.
-    first : SegmentFile
-        The segment in which the range begins.
-    position : int
-        Position of the first batch of the range in this segment, in bytes.
-    end : int
-        The offset at which the range ends (exclusive). It must not be above the last stable offset.
-    counts : PartitionLog, optional
-        The numbers of read bytes and read calls are added to the counts of this log.
-
-    Returns
-    -------
-    Transactions or None
-        Only the attribute `aborted` is set. None if the whole log must be read to find the aborted
-        transactions.
-    """
+    """Return the aborted transactions that have batches in a range, or None if the whole log must be read."""
+    # The range begins at `position` in `first`, and ends before `end`, at most at the last stable offset. Only
+    # `aborted` is set.
     base = first.base_offset
     if base is None:
         return None
@@ -211,24 +179,9 @@ def outcomes_near(
 def open_at_end(
     directory: PartitionDir, ends_at: Callable[[int], bool], counts: ReadCounts | None = None
 ) -> Transactions | None:
-    """Return the open transactions and the last stable offset of a partition.
-
-    Parameters
-    ----------
-    directory : PartitionDir
-        The partition.
-    ends_at : callable
-        Function such as `PlannedLog.ends_at`. It is called only if the log ends with an incomplete
-        batch.
-    counts : PartitionLog, optional
-        The numbers of read bytes and read calls are added to the counts of this log.
-
-    Returns
-    -------
-    Transactions or None
-        Only the attributes `open` and `last_stable_offset` are set. None if the whole log must be
-        read to find them.
-    """
+    """Return the open transactions and the last stable offset, or None if the whole log must be read."""
+    # Only `open` and `last_stable_offset` are set. `ends_at`, such as `PlannedLog.ends_at`, is called only if the
+    # log ends with an incomplete batch.
     segments = directory.segments
     if not segments or any(s.base_offset is None for s in segments):
         return None
@@ -242,20 +195,14 @@ def open_at_end(
 
 
 def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
-    """Return the first offset of the oldest open transaction in a producer snapshot.
-
-    If no transaction is open, return `offset`, which is the offset of the snapshot.
-    """
+    """Return the first offset of the oldest open transaction in a producer snapshot at `offset`, or `offset`."""
     return min([offset, *(e.txn_first_offset for e in entries if e.txn_first_offset >= 0)])
 
 
 def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[ProducerEntry]] | None:
-    """Read the latest producer snapshot whose offset is above `base`. Return its offset and its entries.
-
-    `base` is the base offset of the last segment. When a broker stops, it writes a snapshot whose
-    offset is the log end offset. Usually, this is the snapshot that is read. If no snapshot has an
-    offset above `base`, or if the latest snapshot cannot be read, return None.
-    """
+    """Return the offset and entries of the latest producer snapshot, or None if not above `base` or not readable."""
+    # `base` is the base offset of the last segment. When a broker stops, it writes a snapshot at the log end
+    # offset. Usually, this is the one that is read.
     try:
         _, names = list_directory(directory.path)
     except OSError:
@@ -270,11 +217,8 @@ def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[Produ
 
 
 def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]] | None:
-    """Read the latest producer snapshot whose offset is a segment's base offset. Return its offset and its entries.
-
-    A log that begins at offset 0 needs no snapshot, because no transaction is open at this offset.
-    If no snapshot can be read, return None.
-    """
+    """Return the offset and entries of the latest producer snapshot at a segment's base offset, or None."""
+    # A log that begins at offset 0 needs no snapshot, because no transaction is open at this offset.
     bases = {s.base_offset for s in directory.segments}
     try:
         _, names = list_directory(directory.path)
@@ -296,24 +240,8 @@ def open_after(
     ends_at: Callable[[int], bool],
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
-    """Return the open transactions and the last stable offset of a log. Read batch headers only from offset `begin` on.
-
-    Parameters
-    ----------
-    begin : int
-        The earlier offset. Only batch headers from this offset on are read.
-    known : mapping of int to int
-        Maps a producer id to the first offset of its transaction, for each transaction that is open
-        at `begin`.
-    directory, ends_at, counts
-        See `open_at_end`.
-
-    Returns
-    -------
-    Transactions or None
-        Only the attributes `open` and `last_stable_offset` are set. None if the whole log must be
-        read to find them.
-    """
+    """Return what `open_at_end` returns, from batch headers from offset `begin` on."""
+    # `known` contains the first offset of each transaction that is open at `begin`, by producer id.
     if any(s.base_offset is None for s in directory.segments):
         return None
     return _open_after(directory, begin, ends_at, counts, known=known)
@@ -327,12 +255,8 @@ def _open_after(
     expected_end: int | None = None,
     known: Mapping[int, int] | None = None,
 ) -> Transactions | None:
-    """Return the transactions that are open at the end of the log.
-
-    Only batches from the offset `begin` on are read. The mapping `known` contains transactions that
-    were already open at this offset. If `expected_end` is given and differs from the log end
-    offset, return None.
-    """
+    """Return the transactions that are open at the end of the log, from batches from the offset `begin` on."""
+    # `known` were already open there. None: the log end offset differs from `expected_end`.
     bases = [s.base_offset or 0 for s in directory.segments]
     at = int(np.searchsorted(bases, begin, "right")) - 1
     if at < 0:

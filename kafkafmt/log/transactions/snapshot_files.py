@@ -11,16 +11,10 @@ KEPT_BYTES = 8 << 20
 
 
 class SnapshotFiles:
-    """The producer snapshots in a partition directory.
+    """The producer snapshots in a partition directory."""
 
-    `salvage` needs the same snapshots twice: to verify the source, and to write the copy. Most
-    snapshots are small, so the entries of the first ones are kept in memory.
-
-    Parameters
-    ----------
-    folder : Path or UrlPath
-        The partition directory.
-    """
+    # `salvage` needs them twice: to verify the source, and to write the copy. Most are small, so the entries of
+    # the first ones are kept in memory.
 
     def __init__(self, folder: Location) -> None:
         self._folder = folder
@@ -28,10 +22,8 @@ class SnapshotFiles:
         self._left = KEPT_BYTES
 
     def read(self, name: str) -> bytes | None:
-        """Return the serialized entries of a snapshot, or None if it does not exist.
-
-        If the file cannot be read, or its content is not valid, raise a `KafkaFormatError`.
-        """
+        """Return the serialized entries of a snapshot, or None if it does not exist."""
+        # KafkaFormatError: it is not valid.
         if name in self._kept:
             return self._kept[name]
         data = read_bytes(joined(self._folder, name))

@@ -17,19 +17,10 @@ from ..storage import joined, list_directory, read_bytes
 
 
 class IndexEntries:
-    """Entries of all transaction indexes of a partition, ordered by the offset of the abort marker.
+    """Plausible entries of all transaction indexes of a partition, ordered by the offset of the abort marker."""
 
-    Implausible entries are omitted.
-
-    Attributes
-    ----------
-    producer_id, first, last, stable : array of int64
-        The fields of `Aborted` for each entry.
-    next_markers : dict of int to int
-        Maps a producer id to the marker offset of its first entry that `take` has not removed.
-    unreadable : set of str
-        Names of transaction index files that cannot be read.
-    """
+    # `next_markers` is the marker offset of a producer's first entry that `take` has not removed. `unreadable`
+    # are the names of files.
 
     def __init__(self, directory: PartitionDir) -> None:
         self.unreadable: set[str] = set()
@@ -80,10 +71,7 @@ class IndexEntries:
         return self.at(slice(None))
 
     def cover(self, table: BatchTable, found: BatchSummary) -> None:
-        """Mark all index entries whose marker offset is within the offset range of a batch in `table`.
-
-        `found` is a summary of the table. The marker of a marked entry is not lost.
-        """
+        """Mark index entries with a marker offset in a batch of `table`: this marker is not lost."""
         if not self._lasts or not len(table):
             return
         low = bisect_left(self._lasts, found.first)
@@ -121,11 +109,7 @@ class IndexEntries:
 
 
 def _plausible(indexes: list[tuple[int, bytes]]) -> IntArray:
-    """Return the fields of the plausible entries, given the base offset and the content of each transaction index.
-
-    The result has the shape (4, n): producer ids, first offsets, marker offsets and last stable offsets. All
-    files are checked together.
-    """
+    """Return the fields of the plausible entries as an array of shape (4, n). All files are checked together."""
     size = TRANSACTION_ENTRY.itemsize
     base = np.repeat(
         np.array([base for base, _ in indexes], np.int64),

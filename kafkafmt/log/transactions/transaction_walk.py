@@ -103,15 +103,9 @@ class ReadableLog(Protocol):
 
 
 class TransactionWalk(EventDamage):
-    """Tracks the transactions of all producers while batches are added in offset order.
+    """Tracks the transactions of all producers while batches are added in offset order."""
 
-    Attributes
-    ----------
-    found : Transactions
-        Outcomes of the transactions in the batches that have been added.
-    entries : IndexEntries or None
-        Entries of the transaction indexes. None until the first transactional batch is added.
-    """
+    # `found` are the outcomes so far. `entries` is None until the first transactional batch is added.
 
     def __init__(self, log: ReadableLog) -> None:
         self.log = log
@@ -132,11 +126,9 @@ class TransactionWalk(EventDamage):
             self._suspend(damage.first_offset or 0, damage.file)
 
     def begin(self, events: Events) -> None:
-        """Start a segment. The batches in `events` are then added with `add` or `add_rows`.
-
-        If a damaged byte range in `events` may contain markers, the outcomes of the transactions that
-        are open there become unknown.
-        """
+        """Start a segment. The batches in `events` are then added with `add` or `add_rows`."""
+        # If a damaged byte range may contain markers, the outcomes of the transactions that are open there become
+        # unknown.
         if is_harmless(events.damaged):  # true for most segments
             return
         self.found.damaged_segments.append(events.plan.segment.base_offset or 0)
@@ -157,11 +149,8 @@ class TransactionWalk(EventDamage):
                 self._suspend(int(first[0]), file)
 
     def gap(self, end: int, file: str) -> None:
-        """Mark the outcomes of all open transactions as unknown, because a missing segment may contain their markers.
-
-        `end` is the lowest offset that is missing because of the missing segment. `file` is the
-        file name of the next segment that exists.
-        """
+        """Mark the outcomes of all open transactions as unknown: a missing segment may contain their markers."""
+        # `end` is the lowest missing offset, and `file` the name of the next segment that exists.
         self._suspend(end, file, "a missing segment")
 
     def _suspend(self, end: int, file: str, hidden_by: str = DAMAGE) -> None:
@@ -171,19 +160,12 @@ class TransactionWalk(EventDamage):
         self.found.open.clear()
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
-        """Add the next batches of the log. Batches must be added in offset order.
-
-        `buffer` contains the batches, `table` contains their headers, and `file` is the name of the
-        segment.
-        """
+        """Add the next batches of the log. Batches must be added in offset order."""
         markers = read_markers(self.reader, buffer, table)
         self.add_rows(table, core.summarize_batches(table), markers, file)
 
     def add_rows(self, table: BatchTable, found: BatchSummary, markers: dict[int, Marker], file: str) -> None:
-        """Add the next batches like `add`.
-
-        `found` is a summary of `table`, and `markers` maps the offset of each control batch to its marker.
-        """
+        """Add the next batches like `add`. `markers` are by offset."""
         attributes = found.attributes
         if len(table):
             if (found.first > self._end > 0) or not found.dense:
@@ -218,11 +200,8 @@ class TransactionWalk(EventDamage):
                 row += 1
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """If a transaction index lists the producer's open transaction as aborted, treat it as aborted.
-
-        The transaction marker itself is missing in the log. Index entries are ignored if the offset of
-        their marker is `before` or higher.
-        """
+        """Treat a producer's open transaction as aborted if a transaction index has a marker for it below `before`."""
+        # The transaction marker itself is missing in the log.
         assert self.entries is not None
         for entry in self.entries.take(producer_id, before):
             first = self.found.open.get(producer_id)
@@ -240,11 +219,9 @@ class TransactionWalk(EventDamage):
                 self._end_without_marker(producer_id, end)
 
     def check_open(self) -> None:
-        """Suspend open transactions that have ended according to the latest producer snapshot.
-
-        The offsets of their markers are missing, for example in the copy of a damaged log. A broker
-        reads this snapshot, and does not wait for the end of these transactions.
-        """
+        """Suspend open transactions that have ended according to the latest producer snapshot."""
+        # The offsets of their markers are missing, for example in the copy of a damaged log. A broker reads this
+        # snapshot, and does not wait for the end of these transactions.
         log, unsure = self.log, {p: first for p, first in self.found.open.items() if first < self._missing_before}
         latest = open_at_end(log.directory, log.ends_at) if unsure else None
         if latest is None:
@@ -307,24 +284,17 @@ def settle(walk: TransactionWalk) -> Transactions:
 
 
 def settle_hidden(walk: TransactionWalk) -> Sequence[Doubt]:
-    """Find the outcomes of transactions whose markers may be damaged or missing.
-
-    Return the transactions whose outcome remains unknown. Only transactions in the batches that
-    have been added to `walk` are considered. More batches can be added afterwards.
-    """
+    """Find the outcomes of transactions whose markers may be damaged or missing. Return those that remain unknown."""
+    # Only batches that have been added to `walk` are considered. More can be added afterwards.
     known = len(walk.found.doubts)
     walk.resolve()
     return walk.found.doubts[known:]
 
 
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
-    """Return whether offsets are missing because of a missing segment, and not because of compaction.
-
-    `end` is the offset after the last batch of the segment `before`. `segment` is the next segment
-    that contains a batch, and `first_offset` is the offset of its first batch. Empty segments can
-    be between these two segments, because compaction can remove all batches of a segment without
-    deleting its file.
-    """
+    """Return whether offsets are missing because of a missing segment, and not because of compaction."""
+    # `end` is the end of `before`, and `first_offset` the start of the next segment with a batch. Empty segments
+    # can be between them, because compaction can remove all batches of a segment without deleting its file.
     if first_offset <= end:
         return False
     start, end_at = (bisect_left(log.segments, _order(s), key=_order) for s in (before, segment))

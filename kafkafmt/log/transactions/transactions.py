@@ -26,29 +26,16 @@ Cause = tuple[str, str]
 
 @dataclass(frozen=True)
 class Doubt:
-    """A transaction whose outcome is unknown. With read_committed, its records are omitted.
+    """A transaction whose outcome is unknown. With read_committed, its records are omitted."""
 
-    The marker may be in damaged bytes, or in a segment that is missing. In the copy of a damaged log,
-    the offset of the marker may be missing.
-
-    Attributes
-    ----------
-    producer_id : int
-        Id of the producer of the transaction.
-    first_offset, last_offset : int
-        First and last offset of the records that are omitted.
-    file : str
-        Name of the damaged segment, or of the segment that follows the missing segment.
-    hidden_by : str
-        Why the marker of the transaction may be missing: "damage", "a missing segment" or "missing
-        offsets".
-    """
+    # The marker may be in damaged bytes, or in a segment that is missing. In the copy of a damaged log, the
+    # offset of the marker may be missing.
 
     producer_id: int
     first_offset: int
     last_offset: int
-    file: str
-    hidden_by: str = DAMAGE
+    file: str  # the damaged segment, or the one that follows the missing segment
+    hidden_by: str = DAMAGE  # "damage", "a missing segment" or "missing offsets"
 
     @property
     def message(self) -> str:
@@ -58,17 +45,9 @@ class Doubt:
 
 
 class Doubts(Rows[Doubt]):
-    """A sequence of `Doubt` objects, stored as arrays. Each object is created when it is accessed.
+    """A sequence of `Doubt` objects, stored as arrays. Each object is created when it is accessed."""
 
-    Attributes
-    ----------
-    producer_id, first, last : array of int64
-        Producer id, first offset and last offset of each transaction.
-    cause : array of int64
-        Index in `causes` for each transaction.
-    causes : list of (str, str)
-        Why markers may be missing.
-    """
+    # `cause` contains indexes into `causes`, which tell why markers may be missing.
 
     def __init__(
         self, producer_id: IntArray, first: IntArray, last: IntArray, cause: IntArray, causes: list[Cause]
@@ -158,17 +137,7 @@ class Suspended:
 
 
 class TransactionInDoubtError(KafkaFormatError):
-    """Raised if the outcome of a transaction is unknown, and the caller has asked for an error in this case.
-
-    By default, the records of the transaction are omitted, and no error is raised.
-
-    Attributes
-    ----------
-    doubt : Doubt
-        The transaction.
-    path : str
-        Path of the partition directory.
-    """
+    """Raised if the outcome of a transaction is unknown, and the caller has asked for an error in this case."""
 
     code: str = "transaction_in_doubt"
 
@@ -188,40 +157,21 @@ class TransactionInDoubtError(KafkaFormatError):
 
 @dataclass
 class Transactions:
-    """Outcomes of the transactions in a log.
+    """Outcomes of the transactions in a log."""
 
-    Attributes
-    ----------
-    aborted : dict of list of (int, int)
-        Maps a producer id to the sorted pairs (first offset, last offset) of its aborted
-        transactions.
-    open : dict of int
-        Maps a producer id to the first offset of its open transaction.
-    doubts : Doubts
-        Transactions whose outcome is unknown.
-    last_stable_offset : int
-        The last stable offset. With read_committed, only records below this offset are read.
-    unmarked : list of Aborted
-        Transaction index entries whose abort markers are missing in the log.
-    damaged_segments : list of int
-        Base offsets of the segments in which damage may hide markers, in ascending order. In these segments,
-        only the batches in the plan were read to find the transactions. The outcomes of other batches are
-        not known.
-    """
-
+    # sorted pairs (first offset, last offset) by producer id
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
-    open: dict[int, int] = field(default_factory=dict)
+    open: dict[int, int] = field(default_factory=dict)  # first offset by producer id
     doubts: Doubts = field(default_factory=Doubts.none)
-    last_stable_offset: int = 0
+    last_stable_offset: int = 0  # exclusive: with read_committed, only records below are read
+    # transaction index entries whose abort markers are missing in the log
     unmarked: list[Aborted] = field(default_factory=list)
+    # base offsets of segments whose damage may hide markers; only batches in the plan were read there
     damaged_segments: list[int] = field(default_factory=list, compare=False)
 
     @property
     def undecided(self) -> str:
-        """A message for the user about the first open transaction. If no transaction is open, it is an empty string.
-
-        With read_committed, a consumer reads only up to the first open transaction.
-        """
+        """A message for the user about the first open transaction, up to which a consumer reads, or an empty string."""
         if not self.open:
             return ""
         holder = min(self.open, key=lambda producer: self.open[producer])
@@ -231,11 +181,7 @@ class Transactions:
         )
 
     def within(self, first: int, last: int) -> Transactions:
-        """Return the transactions that can have records with offsets from `first` to `last`.
-
-        A Spark task, which reads only a range of offsets, needs only the transactions within this
-        range.
-        """
+        """Return the transactions that can have records with offsets from `first` to `last`, for a Spark task."""
         aborted = {
             producer: kept
             for producer, spans in self.aborted.items()
