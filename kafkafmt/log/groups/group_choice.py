@@ -47,25 +47,8 @@ def read_groups(
     on_message: Callable[[str], None],
     at: int | None = None,
 ) -> GroupState:
-    """Read the state of all consumer groups.
-
-    Parameters
-    ----------
-    directories : iterable of PartitionDir
-        All partitions that were found. Only partitions of ``__consumer_offsets`` are read.
-    on_damage : callable or None
-        Called with the log and a description of its damage. If None, damage raises DamagedLogError.
-    on_message : callable
-        Called with messages for the user, for example if records have an unknown format.
-    at : int, optional
-        Return the state at this time, in milliseconds since 1970-01-01 UTC. By default, the latest
-        state.
-
-    Raises
-    ------
-    NoLogError
-        There is no partition of ``__consumer_offsets``.
-    """
+    """Read the state of all consumer groups at the time `at` (ms) or now. NoLogError: no ``__consumer_offsets``."""
+    # `on_damage` is called with the log and the damage; without it, damage raises DamagedLogError.
     logs = [PartitionLog(d, tell=on_message) for d in directories if d.topic == GROUPS_TOPIC and d.readable]
     if not logs:
         raise NoLogError(f"found no partition of {GROUPS_TOPIC}, which stores the offsets of consumer groups")
@@ -83,35 +66,10 @@ def choose_from_group(
     on_damage: Callable[[PartitionLog, Damage], None] | None,
     on_message: Callable[[str], None],
 ) -> tuple[list[PartitionDir], Selection]:
-    """Select the partitions and records that a consumer group would read next.
-
-    Parameters
-    ----------
-    found : Discovery
-        All partitions that were found, including those of ``__consumer_offsets``.
-    chosen : iterable of PartitionDir
-        The partitions to choose from.
-    group : str
-        Name of the consumer group.
-    selection : Selection
-        The records to read. `selection.start` must not be set.
-    on_damage, on_message : callable
-        See `read_groups`.
-
-    Returns
-    -------
-    partitions : list of PartitionDir
-        The partitions of topics for which the group has committed offsets.
-    selection : Selection
-        A copy of `selection` that starts at the committed offset of each partition.
-
-    Raises
-    ------
-    GroupNotFoundError
-        The group has not committed an offset for any topic in `chosen`.
-    NoLogError
-        There is no partition of ``__consumer_offsets``.
-    """
+    """Select the partitions and records that a consumer group would read next. GroupNotFoundError: none."""
+    # `found` includes the partitions of ``__consumer_offsets``. The result contains the partitions of topics for
+    # which the group has committed offsets, and a copy of `selection` that starts at the committed offset of each
+    # partition. For the callbacks, see `read_groups`.
     state = read_groups(found.partitions, on_damage, on_message)
     committed = state.committed(group)
     topics = {topic for topic, _ in committed}

@@ -25,10 +25,7 @@ COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
 
 
 def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator of pairs (key, latest value). Deleted keys are omitted.
-
-    The pairs are sorted by record offset.
-    """
+    """Yield pairs (key, latest value) by record offset, without deleted keys."""
     found: dict[bytes, bytes | None] = {}
     for key, value, _ in _changes(log, on_damage):
         found.pop(key, None)
@@ -37,16 +34,9 @@ def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[byte
 
 
 def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator of pairs (key, value) with the value that each key had at the time `at`.
-
-    `at` is in milliseconds since 1970-01-01 UTC. Keys that were deleted at that time are omitted.
-    Offset commits are ignored if their commit timestamp is after `at`. All other records, such as
-    tombstones, are ignored if their record timestamp is after `at`. The records of a transaction
-    are ignored if the timestamp of its marker is after `at`.
-
-    If compaction may have removed a value that was valid at the time `at`, a message is sent to the
-    log's `tell` function.
-    """
+    """Yield pairs (key, value) with the value that each key had at the time `at` (ms), without deleted keys."""
+    # An offset commit counts by its commit timestamp, any other record by its record timestamp, and a transaction
+    # by that of its marker. If compaction may have removed a value, `tell` of the log gets a message.
     past = PartitionLog(log.directory, log.limits, tell=log.tell)
     past.transactions = _transactions_at(past, at)
     found: dict[bytes, bytes | None] = {}
@@ -67,10 +57,8 @@ def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterato
 
 
 def _changes(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes | None, int]]:
-    """Yield a tuple (key, value, timestamp) for each committed record in `__consumer_offsets`.
-
-    If the key of an offset commit has version 0, it is converted to version 1.
-    """
+    """Yield (key, value, timestamp) for each committed record in `__consumer_offsets`."""
+    # The key of an offset commit of version 0 is converted to version 1.
     interval = Selection(isolation=READ_COMMITTED).resolve(log)
     for record in log.records(interval, past_open=True, on_damage=on_damage):
         key = record.key or b""

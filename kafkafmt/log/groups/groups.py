@@ -23,111 +23,50 @@ MEMBERS = {5: "consumer", 10: "share", 19: "streams"}
 
 
 class CommittedOffset(NamedTuple):
-    """An offset that a consumer group has committed for a partition.
-
-    Attributes
-    ----------
-    group, topic : str
-        Name of the group, and name of the topic.
-    partition : int
-        Number of the partition.
-    offset : int
-        Offset of the next record that the group will read.
-    leader_epoch : int or None
-        Leader epoch of the last record that the consumer has read. None if the commit does not
-        contain it.
-    metadata : str
-        Text that the consumer added to the commit.
-    commit_timestamp : int
-        Time of the commit, in milliseconds since 1970-01-01 UTC.
-    expire_timestamp : int or None
-        Time at which the commit expires, in milliseconds since 1970-01-01 UTC. None if the commit
-        does not contain this time. Kafka versions after 2.0 do not write it.
-    log_end_offset : int or None
-        The log end offset of the partition. None if the partition was not found or cannot be read.
-    lag : int or None
-        `log_end_offset` minus `offset`. None if `log_end_offset` is None.
-    """
+    """An offset that a consumer group has committed for a partition. Times are in ms since 1970-01-01 UTC."""
 
     group: str
     topic: str
     partition: int
-    offset: int
-    leader_epoch: int | None
-    metadata: str
+    offset: int  # of the next record that the group will read
+    leader_epoch: int | None  # of the last record that was read; None if the commit does not contain it
+    metadata: str  # text that the consumer added
     commit_timestamp: int
-    expire_timestamp: int | None
-    log_end_offset: int | None = None
-    lag: int | None = None
+    expire_timestamp: int | None  # None if not in the commit, as after Kafka 2.0
+    log_end_offset: int | None = None  # None if the partition was not found or cannot be read
+    lag: int | None = None  # `log_end_offset` minus `offset`
 
 
 class Member(NamedTuple):
-    """A member of a consumer group.
-
-    Attributes
-    ----------
-    member_id : str
-        Id of the member.
-    instance_id : str or None
-        ``group.instance.id`` of a static member. None for other members.
-    client_id, client_host : str
-        Id and address of the client.
-    topics : list of str or None
-        Topics to which the member has subscribed. None if the format of the subscription is
-        unknown, because the protocol type is not `consumer`.
-    """
+    """A member of a consumer group."""
 
     member_id: str
-    instance_id: str | None
+    instance_id: str | None  # ``group.instance.id`` of a static member
     client_id: str
     client_host: str
+    # subscribed ones; None if the format is unknown, because the protocol type is not `consumer`
     topics: list[str] | None
 
 
 @dataclass
 class Group:
-    """A consumer group.
-
-    Attributes
-    ----------
-    group : str
-        Name of the group.
-    type : str
-        "classic", "consumer", "share" or "streams".
-    epoch : int
-        Epoch of the group. For a classic group, the generation. -1 if `__consumer_offsets` contains
-        only the members of the group.
-    protocol_type, protocol : str or None
-        Protocol type and assignor of a classic group. None for other types.
-    members : list of Member
-        The members.
-    """
+    """A consumer group."""
 
     group: str
-    type: str
-    epoch: int
-    protocol_type: str | None = None
-    protocol: str | None = None
+    type: str  # "classic", "consumer", "share" or "streams"
+    epoch: int  # of a classic group, the generation; -1 if only members are known
+    protocol_type: str | None = None  # of a classic group
+    protocol: str | None = None  # assignor of a classic group
     members: list[Member] = field(default_factory=list)
 
 
 @dataclass
 class GroupState:
-    """State of all consumer groups.
+    """State of all consumer groups."""
 
-    Attributes
-    ----------
-    offsets : list of CommittedOffset
-        Committed offsets, ordered by group, topic and partition.
-    groups : list of Group
-        Groups, ordered by name.
-    unreadable : int
-        Number of records whose key or value cannot be decoded.
-    """
-
-    offsets: list[CommittedOffset]
-    groups: list[Group]
-    unreadable: int = 0
+    offsets: list[CommittedOffset]  # by group, topic and partition
+    groups: list[Group]  # by name
+    unreadable: int = 0  # number of records whose key or value cannot be decoded
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """Return a dict that maps (topic, partition) to the offset that the group has committed."""
@@ -139,19 +78,9 @@ def read_group_state(
     on_damage: Callable[[PartitionLog, Damage], None] | None = None,
     at: int | None = None,
 ) -> GroupState:
-    """Read the state of all consumer groups from the partitions of `__consumer_offsets`.
-
-    Parameters
-    ----------
-    logs : iterable of PartitionLog
-        The partitions of `__consumer_offsets`.
-    on_damage : callable, optional
-        Called with the log and a `Damage` object for each damaged byte range. By default, damage
-        raises DamagedLogError.
-    at : int, optional
-        Time for which the state is returned, in milliseconds since 1970-01-01 UTC. Commits that had
-        expired at this time are omitted. By default, the latest state is returned.
-    """
+    """Read the state of all consumer groups from the partitions of `__consumer_offsets`, at `at` (ms) or now."""
+    # `on_damage` is called with the log and a `Damage`; without it, damage raises DamagedLogError. Commits that
+    # had expired at `at` are omitted.
     state = GroupState([], [])
     commits: list[CommittedOffset] = []
     groups: dict[tuple[str, str], Group] = {}
