@@ -26,21 +26,10 @@ _SPECIAL = frozenset("\\.^$*+?{}[]|()")
 
 
 class BytePattern:
-    """A regular expression that is applied to the bytes of keys and values.
+    """A regular expression that is applied to the bytes of keys and values. A str is encoded as UTF-8."""
 
-    Parameters
-    ----------
-    pattern : str, bytes or re.Pattern of bytes
-        The regular expression, in the syntax of Python's module ``re``. A str is encoded as UTF-8.
-        A character class, such as ``[a-z]``, must contain only ASCII characters.
-
-    Raises
-    ------
-    ValueError
-        The regular expression is invalid.
-    TypeError
-        `pattern` has another type.
-    """
+    # A character class, such as ``[a-z]``, must contain only ASCII characters. ValueError: the expression is
+    # invalid. TypeError: `pattern` is no str, bytes or re.Pattern of bytes.
 
     def __init__(self, pattern: str | bytes | re.Pattern[bytes]) -> None:
         if isinstance(pattern, re.Pattern):
@@ -64,15 +53,7 @@ class BytePattern:
         return f"BytePattern({self.pattern.pattern!r})"
 
     def find(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the indexes of the keys or values that contain a match. Null never matches.
-
-        Parameters
-        ----------
-        source : bytes-like
-            Buffer that contains the keys or values.
-        positions, lengths : int64 array, int32 array
-            Position and length of each key or value in `source`. The length of null is -1.
-        """
+        """Return the indexes of the keys or values that contain a match. Null (length -1) never matches."""
         if self._literals:
             each = [find_spans(source, positions, lengths, literal) for literal in self._literals]
             found = each[0] if len(each) == 1 else distinct(np.concatenate(each))
@@ -88,10 +69,7 @@ class BytePattern:
 def find_spans(
     source: Buffer, positions: IntArray, lengths: LengthArray, needle: bytes, whole: bool = False
 ) -> IntArray:
-    """Search byte ranges of a buffer for the bytes `needle`, and return the indexes of the matching byte ranges.
-
-    If `whole` is True, a byte range must be equal to `needle`. Otherwise, it must contain `needle`.
-    """
+    """Return the indexes of the byte ranges that contain `needle`, or if `whole`, are equal to it."""
     found: IntArray = np.empty(len(lengths), np.int64)
     return found[: core.find_spans(source, positions, lengths, len(lengths), needle, whole, found)]
 

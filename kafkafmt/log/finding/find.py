@@ -22,20 +22,10 @@ _REPLACEMENT = "\ufffd"
 
 @dataclass(frozen=True)
 class HeaderEquals:
-    """Condition that a record has a header with a certain key, and optionally with a certain value.
-
-    Attributes
-    ----------
-    key : str
-        Key of the header.
-    value : bytes or None
-        Value of the header, or None for a null value. Has no effect if `any_value` is True.
-    any_value : bool, default False
-        Whether the header can have any value, including null.
-    """
+    """Condition that a record has a header with a certain key, and optionally with a certain value."""
 
     key: str
-    value: bytes | None = None
+    value: bytes | None = None  # has no effect if `any_value` is True
     any_value: bool = False
 
     def find(self, source: Buffer, columns: RecordColumns) -> IntArray:
@@ -58,19 +48,7 @@ class HeaderEquals:
 
 @dataclass(frozen=True)
 class Conditions:
-    """All conditions that a record must meet. Without conditions, every record matches.
-
-    Attributes
-    ----------
-    key : bytes, optional
-        Required key of the record.
-    key_regex, value_regex : BytePattern, optional
-        Regular expressions that must match a part of the key, or a part of the value.
-    headers : tuple of HeaderEquals
-        Required headers of the record.
-    value_json : tuple of JsonEquals
-        Conditions for members of the value. The value must be JSON.
-    """
+    """All conditions that a record must meet. Without conditions, every record matches."""
 
     key: bytes | None = None
     key_regex: BytePattern | None = None
@@ -93,11 +71,8 @@ class Conditions:
         return tuple(name for name in COLUMNS if tested.get(name))
 
     def rows(self, chunk: Chunk, on_not_json: Callable[[int], None] | None = None) -> IntArray:
-        """Return the row numbers of the records in `chunk` that meet all conditions, in ascending order.
-
-        If there are conditions for members of the value, `on_not_json` is called with the number of
-        tested values that are not JSON.
-        """
+        """Return the row numbers of the records in `chunk` that meet all conditions, in ascending order."""
+        # `on_not_json` is called with the number of tested values that are not JSON.
         source, columns = chunk
         rows = _Rows(columns.rows)
         if self.key is not None:
@@ -126,10 +101,7 @@ class _Rows:
         self._all = True
 
     def spans(self, columns: RecordColumns, name: str) -> tuple[IntArray, LengthArray]:
-        """Return the positions and lengths of the keys or values of the records that have met all conditions so far.
-
-        `name` is "key" or "value".
-        """
+        """Return the positions and lengths of the keys or values of the records that have met all conditions so far."""
         positions: IntArray = getattr(columns, f"{name}_position")
         lengths: LengthArray = getattr(columns, f"{name}_length")
         if self._all:
@@ -170,11 +142,8 @@ def matching(
     limit: int | None = None,
     on_not_json: Callable[[int], None] | None = None,
 ) -> Iterator[Chunk]:
-    """Yield decoded records, as columns, that meet the conditions. In total, at most `limit` records are yielded.
-
-    Every yielded `Chunk` contains at least one record, and is valid until the next one is
-    requested. `Conditions.rows` describes `on_not_json`.
-    """
+    """Yield at most `limit` decoded records, as columns, that meet the conditions."""
+    # A `Chunk` contains at least one record, and is valid until the next one is requested.
     left = limit
     if left is not None and left <= 0:
         return

@@ -24,19 +24,10 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]+")
 
 @dataclass(frozen=True)
 class JsonEquals:
-    r"""Selects record values that contain JSON with one of the expected values at `path`.
+    """Selects record values that contain JSON with one of the expected values at `path`."""
 
-    Attributes
-    ----------
-    path : tuple of str
-        Names of nested members, from the outermost to the innermost. In an array, the name is the
-        index of an item.
-    expected : tuple
-        Expected values of the innermost member, as `json.loads` returns them. Any of them matches.
-    """
-
-    path: tuple[str, ...]
-    expected: tuple[Any, ...]
+    path: tuple[str, ...]  # names of nested members, or indexes of items in arrays
+    expected: tuple[Any, ...]  # any of them matches, as `json.loads` returns it
 
     def find(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
         """Return the indexes of the record values that meet the condition. A value that is not JSON never meets it."""
@@ -62,12 +53,9 @@ class JsonEquals:
         return any(equal(node, value) for value in self.expected)
 
     def _candidates(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the indexes of the record values that may meet the condition, without parsing any value as JSON.
-
-        In JSON, any character of a string can be escaped with a backslash. A search for the
-        unescaped string would miss it. Therefore, the result includes every record value that
-        contains a backslash.
-        """
+        """Return the indexes of the record values that may meet the condition, without parsing any value as JSON."""
+        # In JSON, any character of a string can be escaped with a backslash. Therefore, the result includes every
+        # record value that contains a backslash.
         pattern = self._pattern
         if pattern is None:
             return np.flatnonzero(lengths >= 0)
@@ -77,10 +65,7 @@ class JsonEquals:
 
     @cached_property
     def _pattern(self) -> BytePattern | None:
-        """Pattern that matches all record values that meet the condition, except values with backslashes.
-
-        None if there is no pattern.
-        """
+        """Pattern, if there is one, of all values that meet the condition, except values with backslashes."""
         name = self.path[-1]
         if not _PLAIN.fullmatch(name) or name.isdigit():  # the index of an array item is not in the JSON text
             return None
@@ -89,11 +74,9 @@ class JsonEquals:
 
 
 def count_not_json(source: Buffer, positions: IntArray, lengths: LengthArray) -> int:
-    """Return the number of record values that are not JSON. Null values are not counted.
-
-    Parsing all values would take most of the time of a search. Therefore, a value that begins with
-    ``{"`` and ends with ``}`` counts as JSON.
-    """
+    """Return the number of record values, except null, that are not JSON."""
+    # Parsing all values would take most of the time of a search. Therefore, a value that begins with ``{"`` and
+    # ends with ``}`` counts as JSON.
     view = byte_view(source)
     data = np.frombuffer(view, np.uint8)
     unclear = lengths >= 0
@@ -138,10 +121,8 @@ def _written(value: Any) -> bytes:
 
 
 def json_path(text: str) -> tuple[str, ...]:
-    r"""Split a path such as ``order.items.0.sku`` at its dots. A backslash escapes a dot or backslash in a name.
-
-    If a name in the path is empty, raise ValueError.
-    """
+    """Split a path such as ``order.items.0.sku`` at its dots. ValueError: a name is empty."""
+    # A backslash escapes a dot or backslash in a name.
     parts = [""]
     for token in re.findall(r"\\.|[^\\]|\\", text, re.DOTALL):
         if token == ".":

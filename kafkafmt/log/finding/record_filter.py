@@ -30,11 +30,10 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of a column with one value, or with several values for "in" and "not in".
+    """A comparison of a column with one value, or with several values for "in" and "not in"."""
 
-    Topics are compared with str values, and all other columns with int values. Timestamps are in
-    microseconds since 1970-01-01 UTC.
-    """
+    # Topics are compared with str values, and all other columns with int values. Timestamps are in microseconds
+    # since 1970-01-01 UTC.
 
     column: str
     operator: str
@@ -64,21 +63,11 @@ NOTHING = AnyOf(())
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Offset range that contains all records of a partition that match a filter.
-
-    Attributes
-    ----------
-    low, high : int
-        First offset, and end offset (exclusive).
-    time : int or None
-        Earliest timestamp that can match, in ms. No record before the first record with this
-        timestamp, or with a later one, can match. None if the filter has no lower limit for
-        timestamps.
-    """
+    """Offset range that contains all records of a partition that match a filter."""
 
     low: int = 0
-    high: int = NO_END
-    time: int | None = None
+    high: int = NO_END  # exclusive
+    time: int | None = None  # no record before the first with this timestamp (ms) or a later one can match
 
     @property
     def empty(self) -> bool:
@@ -106,11 +95,8 @@ def for_partition(filtered: Filter, topic: str, partition: int) -> Filter:
 
 
 def offset_range(filtered: Filter) -> OffsetRange:
-    """Return an offset range that contains all records of a partition that match a filter.
-
-    The range has no upper limit for timestamps, because a later record can have an earlier
-    timestamp.
-    """
+    """Return an offset range that contains all records of a partition that match a filter."""
+    # It ignores upper limits for timestamps, because a later record can have an earlier timestamp.
     if isinstance(filtered, Comparison):
         return _range_of(filtered)
     ranges = [offset_range(part) for part in filtered.parts]
@@ -129,10 +115,8 @@ def offset_range(filtered: Filter) -> OffsetRange:
 def narrowed(
     interval: OffsetInterval, filtered: Filter, log: PartitionLog, below_log_start: bool = False
 ) -> OffsetInterval | None:
-    """Restrict an offset interval to the records that can match a filter. If no record can match, return None.
-
-    Timestamps in the filter are looked up in the time indexes (see `find_timestamp`).
-    """
+    """Restrict an offset interval to the records that can match a filter. If no record can match, return None."""
+    # Timestamps in the filter are looked up in the time indexes (see `find_timestamp`).
     limits = offset_range(for_partition(filtered, log.topic, log.partition))
     low, high = max(interval.low, limits.low), min(interval.high, limits.high)
     if low >= high:
@@ -171,10 +155,8 @@ def _range_of(comparison: Comparison) -> OffsetRange:
 
 
 def _matches(comparison: Comparison, own: str | int) -> bool:
-    """Return whether a topic name or a partition number satisfies a comparison.
-
-    Topic names are compared by their UTF-8 bytes, as in Spark and Polars.
-    """
+    """Return whether a topic name or a partition number satisfies a comparison."""
+    # Topic names are compared by their UTF-8 bytes, as in Spark and Polars.
     if comparison.operator in ("in", "not in"):
         return (own in comparison.values) == (comparison.operator == "in")
     left, right = (
