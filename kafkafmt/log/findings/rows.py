@@ -21,11 +21,10 @@ BLOCK = 8192
 
 
 class Rows(Sequence[T_co]):
-    """A read-only sequence that creates each item from arrays when the item is accessed.
+    """A read-only sequence that creates each item from arrays when the item is accessed. Items are not cached."""
 
-    The sequence is equal to any other sequence with equal items. Items are not cached: each access
-    creates a new object.
-    """
+    # It is equal to any other sequence with equal items.
+
 
     @abstractmethod
     def _build(self, start: int, stop: int) -> list[T_co]:
@@ -64,13 +63,7 @@ class Rows(Sequence[T_co]):
 
 
 class Joined(Rows[T_co]):
-    """A sequence that combines several sequences without copying their items.
-
-    Attributes
-    ----------
-    parts : list of sequence
-        The sequences that are not empty. They must not change, because `columns` is computed only once.
-    """
+    """A sequence that combines several sequences, which must not change, without copying their items."""
 
     def __init__(self, parts: Iterable[Sequence[T_co]]) -> None:
         self.parts: list[Sequence[T_co]] = [part for part in parts if len(part)]
@@ -102,10 +95,8 @@ def field_setters(cls: type[Any]) -> list[Callable[[Any, Any], None]]:
 
 
 def objects_of(cls: type[T], setters: list[Callable[[Any, Any], None]], *columns: Sequence[Any]) -> list[T]:
-    """Create objects of a frozen class with slots. Each item of `columns` contains one slot's values for all objects.
-
-    Creating the objects one by one with constructor calls would take three times as long.
-    """
+    """Create objects of a frozen class with slots from one array of values for each slot."""
+    # Constructor calls would take three times as long.
     new: Callable[[type[T]], T] = object.__new__
     objects = list(map(new, [cls] * len(columns[0])))
     for set_slot, values in zip(setters, columns, strict=True):
