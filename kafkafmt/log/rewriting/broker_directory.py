@@ -55,23 +55,11 @@ class RestoreError(ValueError):
 
 
 class BrokerDirectory:
-    """Locks the log directory of a broker. Use an instance as a context manager.
+    """Locks the log directory of a broker. Use an instance as a context manager."""
 
-    Parameters
-    ----------
-    path : Path
-        The log directory.
-    metadata_directory : Path, optional
-        The log directory with the metadata log. By default `path`.
-
-    Raises
-    ------
-    RestoreError
-        `path` is not a log directory of a broker, the metadata log is missing, or
-        `metadata_directory` belongs to another cluster.
-    BlockingIOError
-        A broker, or another process, uses the directory.
-    """
+    # `metadata_directory` contains the metadata log. RestoreError: `path` is not a log directory of a broker, the
+    # metadata log is missing, or it belongs to another cluster. BlockingIOError: another process uses the
+    # directory.
 
     def __init__(self, path: Path, metadata_directory: Path | None = None) -> None:
         self.path: Path = path
@@ -108,11 +96,8 @@ class BrokerDirectory:
         release_lock(self._lock)
 
     def _check_cluster(self, metadata_directory: Path) -> None:
-        """Raise RestoreError if the metadata log belongs to another cluster, in which topics have other ids.
-
-        A broker renames a partition directory to '…-stray' if the directory contains a topic id
-        from another cluster.
-        """
+        """Raise RestoreError if the metadata log belongs to another cluster, in which topics have other ids."""
+        # A broker renames a partition directory to '…-stray' if it contains a topic id from another cluster.
         text = read_text(metadata_directory / META_PROPERTIES)
         try:
             other = read_meta_properties(text or "").get("cluster.id")
@@ -133,10 +118,7 @@ class BrokerDirectory:
             raise RestoreError(f"{self.path / name} is corrupted: {error.message}; delete the file") from None
 
     def target(self, topic: str, partition: int, partitions: int, keep_producers: bool) -> Target:
-        """Return the partition to restore, or raise RestoreError if it must not be restored.
-
-        `partitions` is the number of partitions that the topic must have.
-        """
+        """Return a partition to restore, of a topic with `partitions` partitions. RestoreError: it is not allowed."""
         folder = self.path / f"{topic}-{partition}"
         self._check_topic(topic, partition, partitions)
         if not folder.is_dir():
@@ -178,11 +160,8 @@ class BrokerDirectory:
             )
 
     def _identity(self, folder: Path, topic: str, partition: int) -> tuple[str | None, int]:
-        """Return the topic id and the leader epoch of a partition.
-
-        In ZooKeeper mode, a broker has no metadata log, and stores the topic id and the leader
-        epoch in the partition directory.
-        """
+        """Return the topic id and the leader epoch of a partition."""
+        # In ZooKeeper mode, a broker has no metadata log, and stores both in the partition directory.
         if self.metadata is not None:
             topic_id = self.metadata.topics[topic]
             return base64_uuid(topic_id), max(self.metadata.leader_epochs.get((topic_id, partition), 0), 0)
@@ -195,19 +174,15 @@ class BrokerDirectory:
         return known, epochs[-1][0] if epochs else 0
 
     def staging(self, topic: str, partition: int) -> Path:
-        """Return a path for a new directory.
-
-        The path ends with `-delete`, so a broker deletes the directory at its next start.
-        """
+        """Return a path for a new directory."""
+        # It ends with `-delete`, so a broker deletes the directory at its next start.
         suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
         return self.path / f"{topic[: MAX_NAME - len(suffix)]}{suffix}"
 
     def publish(self, partitions: Iterable[tuple[Target, Restored]]) -> None:
-        """Sync the restored partitions, rename them, and update the checkpoints.
-
-        The clean shutdown file does not exist while partitions are replaced. If the process dies
-        during this time, the broker recovers all partitions when it starts.
-        """
+        """Sync the restored partitions, rename them, and update the checkpoints."""
+        # The clean shutdown file does not exist while partitions are replaced. If the process dies during this
+        # time, the broker recovers all partitions when it starts.
         done = list(partitions)
         for target, restored in done:
             self._give_away(target, restored)

@@ -9,14 +9,10 @@ from ..repairing import PartitionCopy
 
 
 class ChangedCopy(PartitionCopy):
-    """Copies one partition, and removes or rebuilds batches.
+    """Copies one partition, and removes or rebuilds batches."""
 
-    Attributes
-    ----------
-    unsure : bool
-        Whether batches of the source may be missing. A producer may then be listed only in a
-        producer snapshot. Batches that are removed on purpose are not missing.
-    """
+    # `unsure`: batches of the source, other than those removed on purpose, may be missing. A producer may then be
+    # listed only in a producer snapshot.
 
     unsure: bool
 

@@ -48,10 +48,8 @@ _INT16, _INT32, _INT64, _UINT32 = map(struct.Struct, (">h", ">i", ">q", ">I"))
 
 
 def empty_batch(batch: memoryview) -> bytes:
-    """Return a v2 batch without records, with the offsets, producer and sequence number of `batch`.
-
-    Kafka's counterpart is ``DefaultRecordBatch.writeEmptyHeader``.
-    """
+    """Return a v2 batch without records, with the offsets, producer and sequence number of `batch`."""
+    # Kafka's counterpart is ``DefaultRecordBatch.writeEmptyHeader``.
     data = bytearray(batch[:BATCH_HEADER_SIZE])
     attributes = _INT16.unpack_from(data, ATTRIBUTES_AT)[0] & ~(CODEC_MASK | DELETE_HORIZON_BIT)
     _INT32.pack_into(data, LENGTH_AT, len(data) - ENTRY_OVERHEAD)
@@ -63,17 +61,7 @@ def empty_batch(batch: memoryview) -> bytes:
 
 
 class BatchFilter:
-    """Removes records from batches of a log, or recompresses batches.
-
-    Parameters
-    ----------
-    codec : int or None
-        Id of the codec of the rebuilt batches. If None, each batch keeps its codec.
-    level : int or None
-        Compression level. If None, the default level of the codec.
-    max_batch_bytes : int
-        Largest size of one batch, in bytes after decompression.
-    """
+    """Removes records from batches of a log, or recompresses batches. Without `codec`, each batch keeps its codec."""
 
     def __init__(self, codec: int | None, level: int | None, max_batch_bytes: int) -> None:
         self.codec: int | None = codec
@@ -88,19 +76,8 @@ class BatchFilter:
         return self.codec, self.level
 
     def without(self, buffer: Any, table: BatchTable, dropped: BoolArray, last: int | None = None) -> bytes:
-        """Remove some records from a batch, and return the rebuilt batch.
-
-        Parameters
-        ----------
-        buffer : bytes-like
-            The buffer to which the positions in `table` refer.
-        table : BatchTable
-            A table with one row, for the batch. At least one record of the batch must be kept.
-        dropped : array of bool
-            For each record of the batch, whether to remove it.
-        last : int, optional
-            New last offset of a v2 batch. By default, the last offset does not change.
-        """
+        """Return a batch without the records in the mask `dropped`, which keeps at least one."""
+        # `table` has one row, for the batch. `last` is a new last offset of a v2 batch.
         row = table[0]
         attributes, magic = int(row["attributes"]), int(row["magic"])
         codec, level = self._codec_of(magic, attributes & CODEC_MASK)
@@ -160,11 +137,8 @@ class BatchFilter:
         return bytes(data)
 
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
-        """Recompress batches with the new codec. Yield the original batch headers and the new bytes.
-
-        Batches that already use the codec `self.codec` are yielded unchanged, unless a compression
-        level is set. The batches in `table` must be adjacent in `buffer`.
-        """
+        """Recompress adjacent batches with the new codec. Yield the original batch headers and the new bytes."""
+        # Batches that already use the codec are yielded unchanged, unless a compression level is set.
         view = byte_view(buffer)
         starts, ends = table["position"], table["position"] + table["size"]
         if self.codec is None:

@@ -19,10 +19,7 @@ MERGED_KEYS = 1 << 18
 
 
 class LatestOffsets:
-    """Finds the latest offset of each key.
-
-    Each key takes 24 bytes of memory, and about 60 bytes while keys are merged.
-    """
+    """Finds the latest offset of each key. A key takes 24 bytes of memory, and about 60 during a merge."""
 
     def __init__(self) -> None:
         self._keys: np.ndarray = np.zeros(0, f"S{HASH_BYTES}")

@@ -18,21 +18,11 @@ from ..finding import BytePattern
 
 @dataclass(frozen=True)
 class RecordRules:
-    """Rules that select the records to drop. A record is dropped if at least one rule matches it.
-
-    Attributes
-    ----------
-    keys : frozenset of bytes
-        Drop records with one of these keys.
-    pattern : BytePattern or None
-        Drop records whose key contains a match.
-    before : int or None
-        Drop records with a timestamp before this time, in ms. Records without a timestamp are kept.
-    """
+    """Rules that select the records to drop. A record is dropped if at least one rule matches it."""
 
     keys: frozenset[bytes] = frozenset()
     pattern: BytePattern | None = None
-    before: int | None = None
+    before: int | None = None  # ms; records without a timestamp are kept
 
     def __bool__(self) -> bool:
         return bool(self.keys) or self.pattern is not None or self.before is not None
@@ -43,10 +33,7 @@ class RecordRules:
         return ("key", "timestamp")
 
     def dropped(self, source: Any, columns: RecordColumns) -> np.ndarray:
-        """Return a boolean array: True for each record that must be removed.
-
-        `source` is the buffer that contains the keys, at the positions in `columns`.
-        """
+        """Return a mask of the records to remove. `source` contains the keys, at the positions in `columns`."""
         n = columns.rows
         drop = np.zeros(n, bool)
         if self.before is not None:

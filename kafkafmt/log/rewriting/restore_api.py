@@ -340,10 +340,8 @@ def _writable(path: Path) -> Path:
 def _write_groups(
     table: Path, committed: list[CommittedOffset], made: list[RestoredPartition]
 ) -> list[CommittedOffset]:
-    """Write the committed offsets for the restored partitions as CSV, and return them.
-
-    A committed offset outside the restored partition is replaced with the nearest valid offset.
-    """
+    """Write the committed offsets for the restored partitions as CSV, and return them."""
+    # An offset outside the restored partition is replaced with the nearest valid offset.
     ends = {(p.topic, p.partition): p for p in made}
     offsets = [
         o._replace(offset=min(max(o.offset, p.first_offset), p.next_offset))

@@ -47,72 +47,30 @@ from .source_tables import tables_of
 
 @dataclass(frozen=True)
 class Target:
-    """A partition in a broker's log directory. A restored copy will replace this partition.
-
-    Attributes
-    ----------
-    path : Path
-        Directory of the partition, which the broker has created.
-    topic_id : str or None
-        Topic id to write to `partition.metadata`. None if the cluster has no topic ids.
-    leader_epoch : int
-        Current leader epoch of the partition in the cluster.
-    keep_producers : bool
-        Whether to keep the state of the producers. In another cluster, the state must not be kept,
-        because that cluster assigns the same producer ids to other producers.
-    mode : int
-        Permissions of the restored files, which equal the permissions of the broker's own files.
-    """
+    """A partition in a broker's log directory, which a restored copy will replace."""
 
     path: Path
-    topic_id: str | None
-    leader_epoch: int
-    keep_producers: bool
-    mode: int
+    topic_id: str | None  # None if the cluster has no topic ids
+    leader_epoch: int  # current one in the cluster
+    keep_producers: bool  # only in the same cluster: another one assigns the same ids to other producers
+    mode: int  # permissions of the broker's own files
 
 
 @dataclass
 class Restored:
-    """A restored partition in its staging directory, before it replaces the broker's partition.
-
-    Attributes
-    ----------
-    made : Salvaged
-        The copy.
-    first_offset : int
-        Log start offset.
-    open : sequence of ProducerEntry
-        Producers whose transaction is open at the end of the copy.
-    aborted : int
-        Number of transactions that were ended with an abort marker.
-    """
+    """A restored partition in its staging directory, before it replaces the broker's partition."""
 
     made: Salvaged
-    first_offset: int
-    open: Sequence[ProducerEntry]
-    aborted: int = 0
+    first_offset: int  # log start offset
+    open: Sequence[ProducerEntry]  # transactions at the end of the copy
+    aborted: int = 0  # number of transactions that were ended with an abort marker
 
 
 def restore_partition(
     log: PartitionLog, target: Target, staging: Path, until: int | None, abort_open: bool, bounds: Bounds
 ) -> Restored:
-    """Copy a valid partition into the directory `staging`, which must not exist.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The source, without damage.
-    target : Target
-        The partition of the broker.
-    staging : Path
-        The directory to create. If an error is raised, the directory is removed.
-    until : int or None
-        End the copy after the last record with a timestamp before this time, in ms.
-    abort_open : bool
-        End open transactions with abort markers.
-    bounds : Bounds
-        Links to places outside these paths are not followed.
-    """
+    """Copy a partition without damage into the new directory `staging`, up to the last record before `until` (ms)."""
+    # If an error is raised, the directory is removed.
     left_out = bounds.apply_to(log.directory)
     kept: Kept = []
     for segment in log.segments:
@@ -132,11 +90,8 @@ def restore_partition(
 
 
 def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
-    """Find the last record with a timestamp before `until`, and return the offset after this record.
-
-    Transaction markers count as records. A record without a timestamp is treated as earlier than
-    `until`.
-    """
+    """Return the offset after the last record with a timestamp before `until`."""
+    # Transaction markers count as records. A record without a timestamp is treated as earlier.
     end, reader = 0, RecordReader(("offset", "timestamp"), max_batch_bytes=log.max_batch_bytes)
     for segment, spans in kept:
         with FileView(segment.path) as view:
@@ -244,10 +199,8 @@ class _RestoredCopy(ChangedCopy):
         return made
 
     def _roll(self) -> None:
-        """Start an empty segment, whose producer snapshot contains only producers with an open transaction.
-
-        A broker restores the state of producers from the snapshot and from the batches after it.
-        """
+        """Start an empty segment, whose producer snapshot contains only producers with an open transaction."""
+        # A broker restores the state of producers from the snapshot and from the batches after it.
         self.state.producers = Producers(states_of(self.state.producers.open_transactions))
         end = self.made.next_offset
         if end == self.bases[-1]:

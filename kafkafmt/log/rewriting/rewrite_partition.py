@@ -43,24 +43,12 @@ NO_RECORDS: BoolArray = np.zeros(0, np.bool_)
 
 @dataclass(frozen=True)
 class Changes:
-    """Defines what `rewrite` changes in a partition.
-
-    Attributes
-    ----------
-    rules : RecordRules
-        Records to drop.
-    compact : bool
-        Keep only the latest record of each key.
-    drop_tombstones : bool
-        Also drop the latest record of a key if its value is null.
-    codec, level : int or None
-        Codec id and level of the batches. None keeps the codec of each batch.
-    """
+    """Defines what `rewrite` changes in a partition."""
 
     rules: RecordRules = field(default_factory=RecordRules)
-    compact: bool = False
-    drop_tombstones: bool = False
-    codec: int | None = None
+    compact: bool = False  # keep only the latest record of each key
+    drop_tombstones: bool = False  # also drop the latest record of a key if its value is null
+    codec: int | None = None  # None keeps the codec of each batch
     level: int | None = None
 
 
@@ -76,44 +64,22 @@ class Counts:
 
 @dataclass
 class Survey:
-    """Facts about a log that `rewrite` collects before it copies the log.
+    """Facts about a log that `rewrite` collects before it copies the log."""
 
-    Attributes
-    ----------
-    last : LastBatches
-        The last batch of each producer.
-    end : int
-        Offset after the last batch.
-    clean_end : int
-        Records below this offset are compacted. The offset is at most the last stable offset.
-    latest : int64 array
-        The latest offset of each key below `clean_end`, in ascending order.
-    open_from : list of int
-        First offset of each open transaction. The batches at these offsets are kept, so that the
-        last stable offset does not change.
-    """
-
-    last: LastBatches
-    end: int
-    clean_end: int = 0
+    last: LastBatches  # batch of each producer
+    end: int  # offset after the last batch
+    clean_end: int = 0  # records below are compacted; at most the last stable offset
+    # offsets of keys below `clean_end`, in ascending order
     latest: IntArray = field(default_factory=lambda: NO_OFFSETS)
+    # first offsets of open transactions; these batches keep the last stable offset
     open_from: list[int] = field(default_factory=list)
 
 
 def rewrite_partition(
     log: PartitionLog, damaged: Sequence[Damage], output: Path, changes: Changes, bounds: Bounds | None = None
 ) -> tuple[Salvaged, Counts]:
-    """Write a changed copy of a partition into a new directory below `output`.
-
-    For the parameters, see `salvage_partition`. Damaged byte ranges are not copied.
-
-    Raises
-    ------
-    OSError
-        The source cannot be read or has changed, or the copy cannot be written.
-    KafkaFormatError
-        A batch cannot be rebuilt.
-    """
+    """Write a changed copy of a partition, without damage, below `output`, as `salvage_partition` does."""
+    # KafkaFormatError: a batch cannot be rebuilt.
     directory = log.directory
     left_out = (bounds or Bounds.around(directory)).apply_to(directory)
     holes = holes_of(damaged)
@@ -264,11 +230,8 @@ class _RewrittenCopy(ChangedCopy):
             yield first, self._last_kept, data
 
     def _first_offset(self, rows: BatchTable) -> int:
-        """Return the base offset of a new segment. `rows` contains the headers of the segment's first batches.
-
-        The header of a wrapper message does not contain its first offset, so the returned offset can
-        be lower than the first offset.
-        """
+        """Return the base offset of a new segment that begins with `rows`."""
+        # The header of a wrapper message does not contain its first offset, so the result can be lower.
         if rows["magic"][0] == MAGIC_V2:
             return int(rows["base_offset"][0])
         return max(self._last_kept + 1, last_offset(rows[0]) - MAX_RELATIVE_OFFSET)
@@ -279,11 +242,7 @@ class _RewrittenCopy(ChangedCopy):
         return batch if row["attributes"][0] & CONTROL_BIT or row["count"][0] == 0 else empty_batch(batch)
 
     def _dropped(self, buffer: Any, table: BatchTable, lasts: IntArray) -> tuple[BoolArray, IntArray, IntArray]:
-        """Decide which records to drop.
-
-        Return a mask of the dropped records of all data batches. Also return two arrays with an item for
-        each batch: the number of kept records and the number of dropped records.
-        """
+        """Return a mask of the dropped records of all data batches, and the kept and dropped records of each batch."""
         n = len(table)
         data = (table["attributes"] & CONTROL_BIT) == 0
         if not self.changes.rules and not self.changes.compact and (table["magic"] == MAGIC_V2).all():
@@ -302,10 +261,8 @@ class _RewrittenCopy(ChangedCopy):
         return np.concatenate([NO_RECORDS, *masks]), kept, lost
 
     def _records_of(self, buffer: Any, table: BatchTable, rows: IntArray) -> Iterator[tuple[IntArray, Any, Any]]:
-        """Decode the batches in `rows` of a table. Yield chunks, and for each record the row of its batch.
-
-        A record of a v2 batch can have any offset, so that its offset does not show its batch.
-        """
+        """Decode the batches in `rows` of a table. Yield chunks, and for each record the row of its batch."""
+        # A record of a v2 batch can have any offset, so that its offset does not show its batch.
         counts = table["count"][rows]
         if (counts >= 0).all():
             batches, done = np.repeat(rows, counts), 0
@@ -318,11 +275,8 @@ class _RewrittenCopy(ChangedCopy):
                 yield np.full(columns.rows, row), source, columns
 
     def _superseded(self, columns: Any, offsets: IntArray) -> np.ndarray:
-        """Return a mask of the records that compaction removes.
-
-        Compaction removes records without a key, and records that are not the latest record of
-        their key. If `drop_tombstones` is True, compaction also removes tombstones.
-        """
+        """Return a mask of the records that compaction removes: no key, not the latest of the key, or a tombstone."""
+        # Tombstones are removed if `drop_tombstones` is True.
         latest = self.survey.latest
         at = np.searchsorted(latest, offsets)
         drop: np.ndarray = at == len(latest)

@@ -17,11 +17,8 @@ from ..storage import FileView, SpanCopier
 
 
 def tables_of(view: FileView, segment: SegmentFile, spans: IntArray, limit: int) -> Iterator[tuple[Any, BatchTable]]:
-    """Read the given byte ranges of a segment. Yield buffers, each with a table of its batches.
-
-    The batches of a table are adjacent in the buffer. Small byte ranges are read together. Raise
-    OSError if a batch is no longer valid, because the file has changed.
-    """
+    """Read byte ranges of a segment. Yield buffers, each with a table of its adjacent batches."""
+    # Small byte ranges are read together. OSError: a batch is no longer valid, because the file has changed.
     reader, copier, scratch = TableReader(view, segment.base_offset or 0, limit), SpanCopier(), Scratch()
     for start, end, data in copier.windows(view, spans):
         if data is None:

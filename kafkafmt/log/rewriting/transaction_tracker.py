@@ -13,10 +13,9 @@ from ..transactions import Transactions
 
 
 class LastBatches:
-    """Finds each producer's last data batch. For a producer without data batches, finds the last marker.
+    """Finds each producer's last data batch, or else its last marker."""
 
-    Compaction never removes these batches, because the state of a producer is in its last batch.
-    """
+    # Compaction never removes these batches, because the state of a producer is in its last batch.
 
     def __init__(self) -> None:
         self.data: dict[int, int] = {}
@@ -46,12 +45,10 @@ class LastBatches:
 
 
 class TransactionTracker:
-    """Finds aborted batches and removable transaction markers. Pass all batches in offset order.
+    """Finds aborted batches and removable transaction markers. Pass all batches in offset order."""
 
-    A marker can be removed if the log contains no batch of its transaction, and if the delete
-    horizon of the marker has passed. Kafka sets the delete horizon when it removes the last batch
-    of a transaction.
-    """
+    # A marker can be removed if the log contains no batch of its transaction, and if its delete horizon has
+    # passed. Kafka sets it when it removes the last batch of a transaction.
 
     def __init__(self, transactions: Transactions, now: int) -> None:
         self._aborted: dict[int, tuple[IntArray, IntArray]] = {
