@@ -10,19 +10,10 @@ OnDamage = Callable[[Damage], None]
 
 
 class BatchDamage:
-    """Callback that collects only damage which is not listed in a segment plan (`SegmentPlan`).
+    """Callback that collects only damage which is not listed in a segment plan (`SegmentPlan`)."""
 
-    A segment plan does not list damaged records in batches with a matching CRC. It also does not
-    list damage that occurred after the plan was created. Pass a `BatchDamage` object as `on_damage`
-    if the damage in the plans is reported separately.
-
-    Attributes
-    ----------
-    parts : list of sequence of Damage
-        The damage, in the order in which it was added.
-    changed : bool
-        Whether some of the damage occurred after the plan was created.
-    """
+    # A plan does not list damaged records in batches with a matching CRC, or damage that occurred after it was
+    # created (`changed`).
 
     def __init__(self) -> None:
         self.parts: list[Sequence[Damage]] = []
@@ -44,16 +35,10 @@ class BatchDamage:
 
 
 class CollectedDamage:
-    """Callback that collects all damage, including damage that is listed in a segment plan.
+    """Callback that collects all damage, including damage that is listed in a segment plan."""
 
-    The `Damage` objects of segment plans are created when the list is first requested. Creating them
-    takes as long as finding the damage.
-
-    Parameters
-    ----------
-    damaged : list of Damage
-        The list to which damage is added.
-    """
+    # The `Damage` objects of segment plans are created when the list is first requested. Creating them takes as
+    # long as finding the damage.
 
     def __init__(self, damaged: list[Damage]) -> None:
         self._damaged = damaged

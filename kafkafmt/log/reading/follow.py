@@ -37,29 +37,10 @@ Stamp = tuple[int, ...]
 
 
 class Follower:
-    """Delivers the records of one partition while a broker appends to it.
+    """Delivers the records of one partition while a broker appends to it."""
 
-    Parameters
-    ----------
-    directory : PartitionDir
-        The partition.
-    paths : collection of Path or UrlPath
-        Paths with which `discover` finds the partition again.
-    selection : Selection, optional
-        The records to deliver. By default, all data records from the log start offset on.
-        `Selection.end` has no effect.
-    limits : ReadLimits, optional
-        Limits for reading segments.
-    tell : callable, optional
-        Called with messages for the user.
-
-    Attributes
-    ----------
-    next : int
-        The next offset to deliver.
-    gone : bool
-        True if the partition no longer exists.
-    """
+    # `discover` finds the partition again with `paths`. `Selection.end` has no effect. `gone` is True if the
+    # partition no longer exists.
 
     def __init__(
         self,
@@ -105,10 +86,7 @@ class Follower:
         self._judged: tuple[int, int] | None = None
 
     def _seen_of(self, segment: SegmentFile) -> int:
-        """Return the position after the last valid or damaged byte range of a segment.
-
-        After this position, the file contains at most an incomplete batch.
-        """
+        """Return the position after which a segment contains at most an incomplete batch."""
         plan = self.log.plan(segment)
         for damage in plan.damaged:
             # `chunks` does not report damage at the end of the log, so it is reported here.
@@ -140,11 +118,9 @@ class Follower:
             self.next = end
 
     def check(self, always: bool = False) -> None:
-        """Check the partition for new batches.
-
-        If the modification times and sizes of the files have not changed, nothing is read, unless
-        `always` is True.
-        """
+        """Check the partition for new batches."""
+        # If the modification times and sizes of the files have not changed, nothing is read, unless `always` is
+        # True.
         try:
             stamp = self._stamp_now()
             if stamp == self._stamp and not always:
@@ -215,10 +191,7 @@ class Follower:
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Return the index of the first header that breaks the increasing offset order, or `len(rows)` if none does.
-
-        The offsets of each batch must be higher than all offsets of the previous batch.
-        """
+        """Return the index of the first header that breaks the increasing offset order, or `len(rows)` if none does."""
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
         falls = np.flatnonzero(
@@ -235,11 +208,8 @@ class Follower:
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
-        """Return whether the bytes after the last valid batch are damaged.
-
-        If the bytes after the last valid batch are not damaged, a broker may still be writing a
-        batch there.
-        """
+        """Return whether the bytes after the last valid batch are damaged."""
+        # Else, a broker may still be writing there.
         if view.unreadable:
             return True
         here = self._position, view.size
@@ -251,10 +221,7 @@ class Follower:
         return error.code != "truncated" or before[1] != view.size
 
     def _judge(self, segment: SegmentFile) -> None:
-        """Read the whole segment again, to decide which of its bytes are damaged.
-
-        If valid batches follow the damage, they are accepted.
-        """
+        """Read the whole segment again to decide which bytes are damaged, and accept valid batches after these."""
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size
         late = [(e.position, e.first_offset, e.last_offset) for e in plan.extents]

@@ -24,21 +24,10 @@ files.
 
 
 class Followers:
-    """Delivers records of several partitions continuously, as soon as a broker appends them.
+    """Delivers records of several partitions continuously, as soon as a broker appends them."""
 
-    Parameters
-    ----------
-    chosen : iterable of PartitionDir
-        The partitions that exist when following starts.
-    make : callable
-        Function that creates the Follower of a partition. Its arguments are a PartitionDir, and a
-        bool that is True if the partition existed when following started.
-    rescan : callable, optional
-        Function that returns all partitions to follow at the time of the call. By default, new
-        partitions are not followed.
-    tell : callable
-        Called with a message about each new partition.
-    """
+    # `make` creates the Follower of a partition; its bool is True if the partition existed when following
+    # started. `rescan` returns all partitions to follow; without it, new partitions are not followed.
 
     def __init__(
         self,
@@ -57,10 +46,7 @@ class Followers:
         return len(self._followers)
 
     def check(self) -> Iterator[Follower]:
-        """Check every partition once for new batches. Yield the `Follower` object of each partition after its check.
-
-        If a partition no longer exists, it is not checked again.
-        """
+        """Check every existing partition once for new batches. Yield its `Follower` after its check."""
         rescan = time.monotonic() - self._scanned > RESCAN
         if rescan:
             self._scanned = time.monotonic()
@@ -84,19 +70,9 @@ class Followers:
         poll: float = POLL,
         idle_timeout: float | None = None,
     ) -> Iterator[tuple[Follower, core.Record]]:
-        """Yield records when they are appended. Each item is a pair: the partition's Follower, and the record.
-
-        Parameters
-        ----------
-        on_damage : callable
-            Function that returns the damage callback for a Follower. If the function returns None,
-            damage in that partition raises DamagedLogError.
-        poll : float, default 0.2
-            Interval between two checks, in seconds.
-        idle_timeout : float, optional
-            Stop after this many seconds without a new record. By default, stop only when all
-            partitions have been deleted and no partition can be added.
-        """
+        """Yield records, with the partition's Follower, when they are appended. Check every `poll` seconds."""
+        # Without a callback from `on_damage`, damage raises DamagedLogError. Stop after `idle_timeout` seconds
+        # without a new record, or when no partition remains and none can be added.
         last = time.monotonic()
         while True:
             for follower in self.check():
@@ -111,11 +87,7 @@ class Followers:
 
 
 def paths_to_follow(directory: PartitionDir, paths: Iterable[str | os.PathLike[str]]) -> list[Location]:
-    """Return the paths that must be passed to `discover` to find a partition again.
-
-    If the user named single `.log` files of the partition, return their paths. Otherwise, return
-    the path of the partition directory.
-    """
+    """Return the paths with which `discover` finds a partition again: the named `.log` files, or its directory."""
     given = [place for path in paths for place in matching(input_path(path))]
     folder = real_path(directory.path)
     named = [p for p in given if is_file(p) and real_path(p.parent) == folder]

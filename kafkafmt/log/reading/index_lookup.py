@@ -29,48 +29,25 @@ the position of the first batch, and the last offset of the last batch.
 
 
 class Entry(NamedTuple):
-    """An entry of an offset index or a time index.
+    """An entry of an offset index or a time index."""
 
-    Attributes
-    ----------
-    first : int
-        In an offset index, the offset minus the base offset. In a time index, the timestamp in ms.
-    second : int
-        In an offset index, the position in bytes. In a time index, the offset minus the base
-        offset.
-    """
-
-    first: int
-    second: int
+    first: int  # offset minus base offset, or timestamp in ms
+    second: int  # position in bytes, or offset minus base offset
 
 
 class TimeBounds(NamedTuple):
-    """Bounds for the offset of the first record whose timestamp is at least the requested timestamp.
+    """Bounds for the offset of the first record whose timestamp is at least the requested timestamp."""
 
-    Attributes
-    ----------
-    after : int
-        All records up to this offset (inclusive) have timestamps before the requested timestamp.
-    upto : int or None
-        One of the records up to this offset should have the requested timestamp or a later one. The
-        index entry that contains this offset was not compared with the batches. None if there is no
-        such entry.
-    """
-
-    after: int
+    after: int  # inclusive: up to it, all records have earlier timestamps
+    # up to it, a record should have the timestamp or a later one, according to an unchecked entry; None
+    # without one
     upto: int | None
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Use the offset index to find the file position at which a search for `offset` can start.
-
-    A batch starts at the returned position, and all earlier batches have lower offsets. If the
-    index has no usable entry, the result is 0.
-
-    If `exactly` is True, an index entry is used only if the batch at the entry's position contains
-    the entry's offset. In a compacted log, this check is needed to confirm the base offset of the
-    batch.
-    """
+    """Return a position from the offset index at which a search for `offset` can start, or 0."""
+    # A batch starts there, and all earlier batches have lower offsets. With `exactly`, the batch at an entry's
+    # position must contain the entry's offset: in a compacted log, this confirms the base offset.
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
     entry, _ = _around(
@@ -96,10 +73,7 @@ def indexed_offset(segment: SegmentFile, view: FileView, offset: int) -> int:
 
 
 def last_position_below(segment: SegmentFile, view: FileView, offset: int) -> int:
-    """Find the last entry with an offset below `offset` in the offset index, and return the position in this entry.
-
-    If there is no such entry, return -1.
-    """
+    """Return the position in the last entry of the offset index with an offset below `offset`, or -1."""
     if segment.base_offset is None:
         return -1
     value = min(offset - 1 - segment.base_offset, MAX_RELATIVE_OFFSET)
@@ -108,12 +82,9 @@ def last_position_below(segment: SegmentFile, view: FileView, offset: int) -> in
 
 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
-    """Use the time index to find bounds for the offset of the first record with a timestamp of at least `timestamp`.
-
-    Timestamps are in ms. Return None if the time index is empty. Also return None if no batch
-    matches the last index entry with a timestamp below `timestamp`. A batch matches an entry if its
-    last offset and its maximum timestamp are equal to those in the entry.
-    """
+    """Use the time index to find bounds for the offset of the first record at `timestamp` (ms) or later, or None."""
+    # None: the time index is empty, or no batch has the last offset and maximum timestamp of its last entry
+    # before `timestamp`.
     if segment.base_offset is None:
         return None
     before, following = _around(segment.sibling_place(".timeindex"), TIME_ENTRY, timestamp - 1, view)
@@ -128,12 +99,8 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
 
 
 def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
-    """Return the largest timestamp in a segment, in ms.
-
-    The result is the maximum of the last timestamp in the time index and the timestamps of all
-    later batches. If no batch matches the last index entry, return None. A batch matches an entry
-    if its last offset and its maximum timestamp are equal to those in the entry.
-    """
+    """Return the largest timestamp in a segment, in ms: of the time index or a later batch."""
+    # None: no batch has the last offset and the maximum timestamp of the last index entry.
     if segment.base_offset is None:
         return None
     entry, _ = _around(segment.sibling_place(".timeindex"), TIME_ENTRY, MAX_OFFSET, view)
@@ -156,10 +123,7 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
 def _around(
     path: str | UrlPath, entry: np.dtype[np.void], value: int, log: FileView
 ) -> tuple[Entry | None, Entry | None]:
-    """Return the last index entry whose first field is at most `value`, and the entry after it.
-
-    The numbers of read bytes and read calls are added to the counts of `log`.
-    """
+    """Return the last index entry whose first field is at most `value`, and the entry after it."""
     try:
         with FileView(path) as view:
             index = IndexFile(view, entry)

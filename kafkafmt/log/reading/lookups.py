@@ -27,34 +27,19 @@ from .planned_log import UNKNOWN
 
 
 class Place(NamedTuple):
-    """Offset and timestamp of a record, and file position of its batch.
-
-    Attributes
-    ----------
-    offset : int
-        Offset of the record.
-    timestamp : int
-        Timestamp of the record, in milliseconds.
-    segment : str
-        File name of the segment that contains the record.
-    position : int
-        File position of the batch that contains the record, in bytes.
-    """
+    """Offset and timestamp of a record, and file position of its batch."""
 
     offset: int
-    timestamp: int
+    timestamp: int  # in ms
     segment: str
-    position: int
+    position: int  # of the batch, in bytes
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
-    """Find the first record whose timestamp is at least `timestamp` (in ms). If there is none, return None.
-
-    The search starts at the log start offset or, if `below_log_start` is True, at the first
-    existing record. It relies on the maximum timestamps in batch headers. As in a broker, control
-    batches and aborted records are also searched. Damaged batches are skipped. Kafka's counterpart
-    is ``UnifiedLog.fetchOffsetByTimestamp``.
-    """
+    """Find the first record whose timestamp is at least `timestamp` (in ms). If there is none, return None."""
+    # The search starts at the log start offset or, with `below_log_start`, at the first record. It relies on the
+    # maximum timestamps in batch headers. As in a broker (``UnifiedLog.fetchOffsetByTimestamp``), control batches
+    # and aborted records are also searched. Damaged batches are skipped.
     low = 0 if below_log_start else log.log_start_offset
     reader = _reader(log, low)
     for segment in _segments_reaching(log, timestamp, low):
@@ -79,10 +64,7 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
 
 
 def find_max_timestamp(log: PartitionLog, end: int = NO_END) -> Place | None:
-    """Find the first record with the largest timestamp. Only batches that begin before the offset `end` are considered.
-
-    The largest timestamp is determined from the batch headers. Return None if no record has a timestamp.
-    """
+    """Find the first record with the largest timestamp, according to batch headers, before `end`, or None."""
     first = log.first_segment(log.log_start_offset)
     largest = max((_largest_before(log, i, end) for i in range(first, len(log.segments))), default=NO_TIMESTAMP)
     return None if largest == NO_TIMESTAMP else find_timestamp(log, largest)
@@ -103,12 +85,9 @@ def _largest_before(log: PartitionLog, i: int, end: int) -> int:
 
 
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
-    """Yield the segments whose largest timestamp is at least `timestamp`.
-
-    Segments that contain only offsets below `low` are omitted. The largest timestamp of each
-    segment is cached, as in a broker. Every segment must be checked, because timestamps need not
-    increase.
-    """
+    """Yield the segments whose largest timestamp is at least `timestamp`, and that have offsets from `low` on."""
+    # The largest timestamp of each segment is cached, as in a broker. Every segment must be checked, because
+    # timestamps need not increase.
     largest, at = log.largest_timestamps, log.first_segment(low)
     while len(ahead := np.flatnonzero((largest[at:] >= timestamp) | (largest[at:] == UNKNOWN))):
         at += int(ahead[0])
@@ -130,10 +109,7 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
 
 
 def find_offset(log: PartitionLog, offset: int) -> Place | None:
-    """Find the first data record whose offset is at least `offset`. If there is none, return None.
-
-    Records below the log start offset are ignored.
-    """
+    """Find the first data record from `offset` and the log start offset on. If there is none, return None."""
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low, (low, None))
     # A record with exactly the offset `low` usually exists. Search for higher offsets only if it does not.
@@ -166,14 +142,9 @@ def find_batch_start(log: PartitionLog, offset: int) -> int:
 
 
 def _batch_start_near_index(segment: SegmentFile, view: FileView, offset: int, max_batch_bytes: int) -> int | None:
-    """Return the result of `find_batch_start` for one segment. Read only the batches after the nearest index entry.
-
-    Return None in these cases, because only `PartitionLog.parts` can determine which batch is valid:
-
-    - The batches are damaged, or have format 0 or 1.
-    - Offsets are missing between the batches.
-    - `offset` is more than SCAN_BYTES after the index entry.
-    """
+    """Return the result of `find_batch_start` for one segment, read from the nearest index entry, or None."""
+    # Only `PartitionLog.parts` can determine which batch is valid if the batches are damaged or have format 0 or
+    # 1, offsets are missing between them, or `offset` is more than SCAN_BYTES after the index entry.
     if is_hole(view):
         return offset
     position = position_before(segment, view, offset, exactly=True)
@@ -227,10 +198,7 @@ def _first_in_segment(
 
 
 def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
-    """Return the offset, timestamp and position of the first selected record in batch `i`, or None if there is none.
-
-    If `timestamp` is not None, only records with this timestamp or a later one are selected.
-    """
+    """Return the place of the first record in batch `i` at `timestamp` (None: any) or later, or None."""
     batch = part.table[i : i + 1]
     for _, columns in reader.read(part.buffer, batch, lambda _, __: None):
         assert columns.timestamp is not None

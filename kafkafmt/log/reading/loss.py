@@ -65,11 +65,8 @@ class Losses:
         return [damage for damage in found if damage is not None]
 
     def after(self, segment: SegmentFile, reached: int = -1) -> Damage | None:
-        """Return the lost offsets between the last batch of a segment and the next segment.
-
-        If the caller has read the segment up to the offset `reached`, and no offset is missing before
-        the next segment, nothing is read.
-        """
+        """Return the lost offsets between the last batch of a segment and the next segment."""
+        # Nothing is read if the caller has `reached` the next segment without a missing offset.
         base, following = segment.base_offset, segment.next_base
         if base is None or following is None or reached >= following or not self._is_possible(following):
             return None
@@ -86,11 +83,8 @@ class Losses:
         return self._lost(plan.next_offset or base, following, names[0] if names else file_name(following))
 
     def before(self, segment: SegmentFile, first: int) -> Damage | None:
-        """Return the lost offsets between the base offset of a segment and its first batch.
-
-        `first` is the first offset of the batch at position 0. The first segment of a log can begin at any
-        offset, unless it is damaged.
-        """
+        """Return the lost offsets between the base offset of a segment and its first batch, which begins at `first`."""
+        # The first segment of a log can begin at any offset, unless it is damaged.
         base, directory = segment.base_offset, self._log.directory
         if base is None or first <= base or not self._is_possible(first):
             return None
@@ -105,10 +99,8 @@ class Losses:
         return self._judged and not self._log.directory.cleaned and upto > self._log.log_start_offset
 
     def _unchanged(self, segment: SegmentFile, low: int, upto: int) -> bool:
-        """Return whether the directory still contains a segment and the next one, and none in [low, upto).
-
-        A broker can have deleted, merged or created segments since the directory was listed.
-        """
+        """Return whether the directory still contains a segment and the next one, and none in [low, upto)."""
+        # A broker can have deleted, merged or created segments since the directory was listed.
         bases = self._bases
         expected = [base for base in (segment.base_offset, segment.next_base) if base is not None]
         inside = bases[bisect_left(bases, low) : bisect_left(bases, upto)]
@@ -131,10 +123,8 @@ class Losses:
 
     @cached_property
     def _listed(self) -> list[SegmentFile]:
-        """The segments according to a second listing, with those that a broker is about to rename.
-
-        The list is empty if the directory was replaced or deleted.
-        """
+        """The segments according to a second listing, with those that a broker is about to rename."""
+        # The list is empty if the directory was replaced or deleted.
         directory = self._log.directory
         try:
             if directory.inode is not None and inode_of(directory.path) != directory.inode:
@@ -203,10 +193,8 @@ class Losses:
 
     @property
     def _is_new_topic(self) -> bool:
-        """Return whether the high watermark may be that of an earlier topic with the same name.
-
-        A broker applies the creation of a topic a little later, and writes high watermarks every 5 seconds.
-        """
+        """Return whether the high watermark may be that of an earlier topic with the same name."""
+        # A broker applies the creation of a topic a little later, and writes high watermarks every 5 seconds.
         created, marked = created_at(self._log.directory), self._log.directory.marked
         return created is not None and marked is not None and (created + SETTLED) * 1_000_000 > marked
 

@@ -33,35 +33,18 @@ SMALL_EXTENT = 1 << 16
 
 @dataclass
 class Part:
-    """Batches of a segment that were read into one buffer. The object is valid until the next `Part` is read.
+    """Batches of a segment that were read into one buffer. The object is valid until the next `Part` is read."""
 
-    Attributes
-    ----------
-    plan : SegmentPlan
-        The plan of the segment, which lists its valid and damaged byte ranges.
-    extent : Run
-        The range of valid batches to which the batches belong. If they belong to several ranges,
-        the last one.
-    walker : Walker
-        Reader of the segment's file.
-    position : int
-        File position of the first byte of the buffer.
-    buffer, table : bytes-like and array of BATCH_DTYPE
-        The buffer, and an array with the headers of the batches in it.
-    before : int
-        The last offset that precedes the first batch.
-    group, group_rows : sequence of Run and of int
-        If the batches belong to several ranges of valid batches, `group` contains these ranges.
-        `group_rows` contains the row of `table` at which each range begins.
-    """
+    # If they belong to several ranges of valid batches, `group` contains these, `group_rows` the rows at which
+    # they begin, and `extent` is the last range.
 
     plan: SegmentPlan
     extent: Run
     walker: Walker
-    position: int
+    position: int  # of the first byte of the buffer
     buffer: Buffer
     table: BatchTable
-    before: int
+    before: int  # last offset that precedes the first batch
     group: Sequence[Run] = ()
     group_rows: Sequence[int] = ()
 
@@ -70,11 +53,8 @@ class Part:
         return last_offset(self.table[i])
 
     def batches_near(self, start: int, end: int) -> BatchTable:
-        """Return the batches that can contain offsets in [start, end), and at most one batch on each side.
-
-        The offset of an undecodable wrapper message can be wrong. Therefore, the adjacent batches are
-        included.
-        """
+        """Return the batches that can contain offsets in [start, end), and at most one batch on each side."""
+        # The offset of an undecodable wrapper message can be wrong. Therefore, the adjacent batches are included.
         table = self.table
         if not len(table) or (self.before + 1 >= start and self.last_offset(len(table) - 1) < end):
             return table
@@ -83,10 +63,8 @@ class Part:
         return table[max(low - 1, 0) : high + 1]
 
     def damage_of(self, errors: BatchErrors) -> DamagedSpans:
-        """Describe the batches whose records cannot be decoded although their CRCs match, in the order of `table`.
-
-        The offsets that may be missing are computed from the previous and the next batch.
-        """
+        """Describe the batches whose records cannot be decoded although their CRCs match, in the order of `table`."""
+        # The offsets that may be missing are computed from the previous and the next batch.
         found, table = errors.columns, self.table
         by_position = np.argsort(table["position"], kind="stable")
         rows = by_position[np.searchsorted(table["position"], found.position, sorter=by_position)]
@@ -106,10 +84,7 @@ class Part:
     def _offsets_around(
         self, rows: IntArray, positions: IntArray, ends: IntArray
     ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return the last offset before each of some batches, the first offset after it, and a mask.
-
-        The mask is False if the offset after the batch is not known. `rows` contains the indexes of the batches in `table`. `positions` and `ends` are file positions.
-        """
+        """Return the last offset before each of some batches, the first offset after it, and whether that is known."""
         table, runs = self.table, RunColumns.of(self.plan.extents)
         extents, begins = RunColumns.of(self.group or [self.extent]), np.array(self.group_rows or [0], np.int64)
         at = np.searchsorted(begins, rows, "right") - 1
@@ -132,12 +107,8 @@ class Part:
         return before, following, known
 
     def _first_offsets(self, rows: IntArray, positions: IntArray, undecodable: IntArray) -> IntArray:
-        """Return the first offsets of the batches at some file positions.
-
-        `rows` contains the indexes at which these batches would be in `table`. A batch that is not in
-        `table` is read from the file. `undecodable` contains the indexes of batches that cannot be
-        decoded. Their first offset is the offset in the header.
-        """
+        """Return the first offsets of the batches at some file positions (`rows` of `table`, or else in the file)."""
+        # `undecodable` contains indexes of batches whose first offset is the offset in the header.
         table, walker = self.table, self.walker
         held = rows < len(table)
         held[held] = table["position"][rows[held]] + self.position == positions[held]
@@ -169,11 +140,10 @@ def _count_first(mask: npt.NDArray[np.bool_]) -> int:
 
 
 class GroupReader:
-    """Reads several small ranges of valid batches into one buffer, although other ranges can be between them in the file.
+    """Reads several small ranges of valid batches into one buffer, with other ranges between them in the file."""
 
-    A `Part` for several small ranges takes little more time than a `Part` for a single small range. If
-    `ends_at_damage` is True, two ranges are not in the same `Part` if a damaged byte range is between them.
-    """
+    # A `Part` for several small ranges takes little more time than one for a single range. With `ends_at_damage`,
+    # no damaged byte range is between two ranges of a `Part`.
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
         self._events = events
@@ -198,11 +168,8 @@ class GroupReader:
         return np.array(self._events.damage_before, np.int64) if self._ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
-        """Read the range of batches with index `k`, and the next ranges if they are not too far away in the file.
-
-        The result ends before a range that is too large, or whose bytes have changed since they
-        were checked. If this is range `k` itself, return None.
-        """
+        """Read the range of batches with index `k`, and the next ranges if they are near. Return None if it cannot."""
+        # It ends before a range that is too large, or whose bytes have changed since they were checked.
         if k == 0 and not self._ends_at_damage and (part := self._read_small_segment()):
             return part
         return self._read_near(k)

@@ -225,11 +225,8 @@ class PartitionLog(PlannedLog):
     def _in_one_pass(
         self, segment: SegmentFile, start: int, end: int, headers_only: bool, ahead: SegmentsAhead
     ) -> Generator[Part, None, Remainder | None]:
-        """Read and check a segment in one pass, without a plan. Stop at the first byte range that fails a check.
-
-        If a byte range fails a check, return the rest of the segment. It can be read only with a
-        plan of the segment (see plan.py). If all checks pass, return None.
-        """
+        """Read and check a segment without a plan, and return the rest from the first byte range that fails a check."""
+        # The rest can be read only with a plan of the segment (see plan.py).
         stretch = self._stretches.get(segment.name)
         try:
             view = FileView(segment.place, fill_unreadable=True)
@@ -271,11 +268,8 @@ class PartitionLog(PlannedLog):
         grouped: bool,
         scratch: Scratch,
     ) -> Iterator[Part]:
-        """Yield the batches of a segment that `_in_one_pass` has not yielded.
-
-        Batches are read from the offset `first` on. Damage is reported from the offset `start` on,
-        which can be lower.
-        """
+        """Yield the batches of a segment that `_in_one_pass` has not yielded, from the offset `first` on."""
+        # Damage is reported from the offset `start` on, which can be lower.
         contradicting = rest.contradicting(plan, start, end)
         self._damage_of(contradicting, 0, len(contradicting), on_damage)
         events = Events(rest.of(plan), start, end)

@@ -201,14 +201,11 @@ class PlannedLog:
         self._plans[plan.segment.name] = plan
 
     def _check_replaced(self, segment: SegmentFile) -> None:
-        """Raise an error if a broker has merged a segment with the next one since the directory was listed.
-
-        The log cleaner can merge several small segments into the file of the first one. In this file, the
-        batches of the other segments would be reported as damage, because their offsets are not below
-        the base offset of the segment that was listed next. If the file of the first segment is missing too,
-        retention has removed both. The check is not needed if the batch at the end of the file is read,
-        because this batch would belong to the last of the merged segments.
-        """
+        """Raise an error if a broker has merged a segment with the next one since the directory was listed."""
+        # The log cleaner can merge several small segments into the file of the first one. There, the batches of
+        # the others would be reported as damage, because their offsets are not below the next listed base offset.
+        # If the file of the first is missing too, retention has removed both. The check is not needed if the
+        # batch at the end of the file is read: it would belong to the last of the merged segments.
         if segment.next_base is None or segment.base_offset is None:
             return
         following = self.segments[self.first_segment(segment.next_base)]
@@ -217,10 +214,8 @@ class PlannedLog:
             raise changed(segment, f"the next segment, {following.name}, no longer exists")
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
-        """Check whether the disk can read any segment other than `unreadable`. If it cannot, raise OSError.
-
-        If OSError is raised, the partition is reported as unreadable instead of damaged.
-        """
+        """Raise OSError if the disk cannot read any segment other than `unreadable`."""
+        # The partition is then reported as unreadable instead of damaged.
         others = [s for s in self.segments if s is not unreadable and s.size]
         for segment in others[:MOST_TRIED]:
             try:
@@ -370,14 +365,10 @@ class PlannedLog:
         return Events(self._plan_of_range(segment, start, end) or self.plan(segment, scratch=scratch), start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
-        """Plan only the batches with offsets in [start, end). If the whole segment must be planned, return None.
-
-        The first batch is found with the offset index or, if the index cannot be used, by reading
-        batch headers. The result is None if all offsets of the segment are requested, or if the
-        segment has already been planned. The result is also None if a batch is damaged, or if
-        offsets are missing although the log is not compacted. Only a plan of the whole segment
-        shows which batches are damaged or out of place.
-        """
+        """Plan only the batches with offsets in [start, end), or return None if the whole segment must be planned."""
+        # The first batch is found with the offset index, or else with batch headers. None: all offsets are
+        # requested, the segment is already planned, a batch is damaged, or offsets are missing although the log
+        # is not compacted. Only a plan of the whole segment shows which batches are damaged or out of place.
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):
             return None

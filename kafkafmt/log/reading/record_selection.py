@@ -20,26 +20,11 @@ Time = int | datetime | str
 
 
 class OffsetBound(NamedTuple):
-    """Start or end of an offset range, given as an offset, a time, a distance from the end, or a consumer group.
+    """Start or end of an offset range: an offset, a time, a distance from the end, or of a consumer group."""
 
-    Attributes
-    ----------
-    kind : str
-        Meaning of the bound:
-
-        - "offset": `n` is an offset.
-        - "before_end": `n` is a number of offsets before the log end offset.
-        - "time": `n` is a time in ms.
-        - "group": `committed` contains the offset.
-    n : int
-        An offset, a number of offsets or a time, depending on `kind`.
-    committed : mapping of (topic, partition) to int
-        Committed offsets of a consumer group, if `kind` is "group". If it contains no offset for a
-        partition, the bound is the log start offset.
-    """
-
-    kind: str
-    n: int = 0
+    kind: str  # "offset", "before_end", "time" or "group"
+    n: int = 0  # offset, offsets before the log end, or time in ms
+    # of the group, if `kind` is "group"; without an entry, the log start offset
     committed: Mapping[tuple[str, int], int] = MappingProxyType({})
 
     def find(self, log: PartitionLog, below_log_start: bool = False) -> int | None:
@@ -54,44 +39,21 @@ class OffsetBound(NamedTuple):
         return None if hit is None else hit.offset
 
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
-        """Convert the bound to an offset in a partition.
-
-        If the bound is a time after all records, return the log end offset.
-        """
+        """Convert the bound to an offset in a partition: the log end offset for a time after all records."""
         offset = self.find(log, below_log_start)
         return log.next_offset if offset is None else offset
 
 
 class OffsetRange(NamedTuple):
-    """An offset range from `start` to `end` (exclusive).
-
-    If `start` is None, the range has no lower limit. If `end` is None, the range has no upper
-    limit.
-    """
+    """An offset range from `start` to `end` (exclusive). None: no limit."""
 
     start: OffsetBound | None = None
     end: OffsetBound | None = None
 
 
 def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBound | None:
-    """Create a bound from an offset or a time. If both are None, return None.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument `offset`, for error messages. The name of the argument `time` is `name`
-        with the suffix "_time".
-    offset : int, optional
-        The offset. A negative value counts back from the end of the log.
-    time : int, datetime or str, optional
-        The time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a str that
-        `parse_time` accepts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        An argument is wrong, or `offset` and `time` are both given.
-    """
+    """Create a bound from an offset (negative: from the end of the log) or a time, or None if both are None."""
+    # `name` is for error messages. TypeError, ValueError: an argument is wrong, or both are given.
     if offset is not None and time is not None:
         raise ValueError(f"{name} and {name}_time cannot both be given")
     if time is not None:
@@ -104,33 +66,14 @@ def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBoun
 
 @dataclass(frozen=True)
 class Selection:
-    """Specification of the records to read. It can be used for many partitions.
-
-    Attributes
-    ----------
-    start, end : OffsetBound, optional
-        First offset, and end offset (exclusive). By default, the whole log is read.
-    isolation : {"read_uncommitted", "read_committed"}
-        "read_committed" omits aborted records and ends at the last stable offset.
-    control : bool
-        Include control records (transaction markers).
-    below_log_start : bool
-        Include records below the log start offset, which a broker hides.
-    partial : bool
-        Include the first records of a batch if its later records are damaged.
-
-    Raises
-    ------
-    ValueError
-        `isolation` is wrong.
-    """
+    """Specification of the records to read. It can be used for many partitions."""
 
     start: OffsetBound | None = None
     end: OffsetBound | None = None
-    isolation: str = READ_UNCOMMITTED
-    control: bool = False
-    below_log_start: bool = False
-    partial: bool = False
+    isolation: str = READ_UNCOMMITTED  # "read_committed" omits aborted records and ends at the last stable offset
+    control: bool = False  # include control records (transaction markers)
+    below_log_start: bool = False  # include records that a broker hides
+    partial: bool = False  # include the first records of a batch if its later records are damaged
 
     def __post_init__(self) -> None:
         arguments.one_of("isolation", self.isolation, ISOLATION_LEVELS)
@@ -141,11 +84,9 @@ class Selection:
         return self.isolation == READ_COMMITTED
 
     def resolve(self, log: PartitionLog) -> OffsetInterval:
-        """Convert the bounds of the selection to offsets in one partition.
-
-        The end offset can be above the last stable offset. `PartitionLog.chunks` limits the end
-        offset later, because finding the last stable offset requires reading a part of the log.
-        """
+        """Convert the bounds of the selection to offsets in one partition."""
+        # `PartitionLog.chunks` limits the end to the last stable offset later, because this requires reading a
+        # part of the log.
         low = 0 if self.below_log_start else log.log_start_offset
         first, end = ALL_OFFSETS
         if self.start is not None:

@@ -18,41 +18,26 @@ from .part import Part
 
 @dataclass(frozen=True)
 class Remainder:
-    """The batches of a segment that a reader has not delivered yet.
+    """The batches of a segment that a reader has not delivered yet."""
 
-    Several tasks can read a segment. The borders of their byte ranges also divide the offsets, so no offset
-    is delivered twice, also if the offset index is wrong.
-
-    Attributes
-    ----------
-    position, end : int
-        File positions between which the task reads. `end` is exclusive.
-    low, high : int
-        Offsets between which the task delivers batches. `high` is exclusive. A batch belongs to the task if its
-        last offset does.
-    sure_low, sure_high : bool
-        Whether the index is right about the border. The task on the other side then may need no plan.
-    file_end : int
-        File position at which reading ends, because a broker may have appended batches.
-    """
+    # Several tasks can read a segment. The borders of their byte ranges also divide the offsets, so no offset is
+    # delivered twice, also if the offset index is wrong. A batch belongs to the task that its last offset belongs
+    # to.
 
     position: int = 0
-    end: int = NO_END
+    end: int = NO_END  # exclusive
     low: int = MIN_OFFSET
-    high: int = NO_END
-    sure_low: bool = False
+    high: int = NO_END  # exclusive
+    sure_low: bool = False  # the index is right about the border: the other task may need no plan
     sure_high: bool = False
-    file_end: int = NO_END
+    file_end: int = NO_END  # of reading: a broker may have appended batches
 
     def after(self, position: int, reached: int) -> Remainder:
         """Return the rest after the batches up to file position `position`, and up to the offset `reached`."""
         return replace(self, position=position, low=reached, sure_low=True)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
-        """Return a copy of `plan` with the ranges that contain unread batches, and with the damage among them.
-
-        Several tasks can report the same damage.
-        """
+        """Return a copy of `plan` with the unread batches and the damage among them, which several tasks can report."""
         runs, damaged = RunColumns.of(plan.extents), DamageColumns.of(plan.damaged)
         unread = (runs.last >= self.low) & (runs.first < self.high) & (runs.position < self.file_end)
         inside = (damaged.position >= self.position) & (damaged.position < self.end)
@@ -63,10 +48,7 @@ class Remainder:
         return replace(plan, extents=extents, damaged=list(itertools.compress(plan.damaged, found)))
 
     def contradicting(self, plan: SegmentPlan, start: int, end: int) -> list[Damage]:
-        """Return the batches in the byte range that possibly no task delivers, as damage.
-
-        Only batches with offsets in [start, end) are returned.
-        """
+        """Return the batches in the byte range and in [start, end) that possibly no task delivers, as damage."""
         runs = RunColumns.of(plan.extents)
         found = (runs.position >= self.position) & (runs.position < self.end)
         found &= (runs.last < self.low) & self.sure_low | (runs.first >= self.high) & self.sure_high
@@ -74,10 +56,7 @@ class Remainder:
         return [_damage(plan, run) for run in runs.at(found).objects()]
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
-        """Return the unread batches in `part`, and a batch that begins before them as damage.
-
-        If no unread batch remains, None is returned instead of the batches.
-        """
+        """Return the unread batches in `part`, if any, and a batch that begins before them as damage."""
         last, positions = last_offsets(part.table), part.table["position"] + part.position
         keep = (last >= self.low) & (last < self.high) & (positions < self.file_end)
         lost: list[Damage] = []

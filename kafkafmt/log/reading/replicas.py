@@ -52,13 +52,10 @@ def in_order(found: list[PartitionDir]) -> list[PartitionDir]:
 
 
 def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
-    """Return the partition directories to read, ordered by topic, partition and path.
-
-    If two readable directories contain the same partition and `replicas` is "longest", only the
-    directory with the higher end offset is returned, and a message is added to `messages`. If
-    `replicas` is None, raise DuplicatePartitionError. Directories that kafkafmt only lists and
-    never reads, such as deleted partitions, are always returned.
-    """
+    """Return the partition directories to read, ordered by topic, partition and path."""
+    # Of several readable directories of a partition, "longest" selects the one with the highest end offset;
+    # without `replicas`, DuplicatePartitionError is raised. Directories that are only listed, such as deleted
+    # partitions, are always returned.
     kept: list[PartitionDir] = []
     chosen: dict[tuple[str, int], int] = {}  # indexes in `kept`
     for p in in_order(found):

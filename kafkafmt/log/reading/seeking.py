@@ -55,10 +55,7 @@ class Position:
 
 
 def seek(log: PartitionLog, *, offset: int | None = None, timestamp: Any = None) -> Position:
-    """Find a record of a partition by offset or by timestamp, and return its position.
-
-    For the arguments, see `Partition.seek`.
-    """
+    """Find a record of a partition by offset or timestamp, as in `Partition.seek`, and return its position."""
     if (offset is None) == (timestamp is None):
         raise TypeError("seek takes either an offset or a timestamp")
     before = log.bytes_read, log.reads, log.planned

@@ -16,20 +16,10 @@ MOST_AHEAD = 8
 
 
 class SegmentsAhead:
-    """Iterates over the segments to read. If they have URLs, the next segments are opened in the background.
+    """Iterates over the segments to read. If they have URLs, the next segments are opened in the background."""
 
-    At least one segment is opened in advance, and more if the segments are small. Therefore, a scan
-    of small segments does not wait for each of them.
-
-    Parameters
-    ----------
-    segments : iterator of SegmentFile
-        The segments, in the order in which they are read.
-    start, end : int
-        Offsets that are read; `end` is exclusive.
-    stretches : mapping
-        Maps the names of segments to byte ranges. Other segments are read completely.
-    """
+    # More than one segment is opened if they are small, so that a scan does not wait for each of them.
+    # `stretches` maps the names of segments that are read only partly to byte ranges.
 
     def __init__(self, segments: Iterator[SegmentFile], start: int, end: int, stretches: Mapping[str, Stretch]) -> None:
         self._segments = segments
@@ -61,11 +51,7 @@ class SegmentsAhead:
         return len(sizes) == MOST_AHEAD or sum(sizes) >= AHEAD_BYTES
 
     def request(self, left: int) -> None:
-        """Request the first bytes of the next segments if the end of the current segment is near.
-
-        `left` is the number of bytes of the current segment that remain to be read. If `left` is
-        AHEAD_BYTES or more, nothing is requested.
-        """
+        """Request the first bytes of the next segments if fewer than AHEAD_BYTES remain in the current one."""
         for segment, known in self._ahead:
             if left >= AHEAD_BYTES:
                 return

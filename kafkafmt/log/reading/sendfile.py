@@ -26,42 +26,20 @@ class HasFileno(Protocol):
 
 
 class Sent(NamedTuple):
-    """Result of `send`: the number of sent bytes, and the offset at which the next call continues.
-
-    Attributes
-    ----------
-    bytes : int
-        Number of bytes that were sent.
-    next_offset : int
-        Offset to pass to the next call of `send`. If the last batch was sent only partly, this is
-        its offset.
-    """
+    """Result of `send`: the number of sent bytes, and the offset at which the next call continues."""
 
     bytes: int
-    next_offset: int
+    next_offset: int  # if the last batch was sent only partly, its offset
 
 
 class _Range(NamedTuple):
-    """Consecutive batches of one segment that are sent together.
-
-    Attributes
-    ----------
-    start, end : int
-        Positions at which the first batch begins and the last batch ends, in bytes.
-    cut : int
-        Position inside the next batch, if a part of this batch is also sent. Otherwise, equal to
-        `end`.
-    next_offset : int
-        Offset after the last batch.
-    full : bool
-        Whether the size limit or the end offset was reached, so that nothing more is sent.
-    """
+    """Consecutive batches of one segment that are sent together."""
 
     start: int
     end: int
-    cut: int
+    cut: int  # position in the next batch if a part of it is also sent; otherwise `end`
     next_offset: int
-    full: bool
+    full: bool  # the size limit or the end offset was reached
 
 
 def send(
@@ -73,33 +51,10 @@ def send(
     end: int = NO_END,
     whole_batches: bool = True,
 ) -> Sent:
-    """Send batches to a file or socket, starting with the batch that contains `offset`.
-
-    Batches whose base offset is `end` or higher are not sent. If the last batch of the log is
-    incomplete, it is not sent.
-
-    Parameters
-    ----------
-    log : PartitionLog
-        The partition.
-    target : int, or an object with ``fileno()``
-        A file descriptor, file or blocking socket.
-    offset : int
-        First offset to send. If it is below the log start offset, the log start offset is used.
-    max_bytes : int, optional
-        Maximum number of bytes to send. The first batch is sent even if it is larger. By default,
-        there is no limit.
-    end : int, optional
-        End offset (exclusive). By default, the end of the log.
-    whole_batches : bool, default True
-        Send only complete batches. If False, the last batch may be truncated, as in a fetch
-        response.
-
-    Raises
-    ------
-    KafkaFormatError
-        The header of a batch is damaged, and the batch is not in the last segment.
-    """
+    """Send batches from that with `offset` to `end` to a file or socket, but not an incomplete one at the end."""
+    # The first batch is sent even if it is larger than `max_bytes`. Without `whole_batches`, the last one may be
+    # truncated, as in a fetch response. KafkaFormatError: the header of a batch is damaged before the last
+    # segment.
     handle = target if isinstance(target, int) else target.fileno()
     sent, following = 0, max(offset, log.log_start_offset)
     for segment in log.segments[log.first_segment(following) :]:

@@ -56,13 +56,7 @@ PIECE_BYTES = 1 << 20
 
 
 class UnconfirmedError(Exception):
-    """Raised if reading a segment in one pass fails, and the caller does not allow a plan of the whole segment.
-
-    Attributes
-    ----------
-    segment : str
-        File name of the segment.
-    """
+    """Raised if reading a segment in one pass fails, and the caller does not allow a plan of the whole segment."""
 
     def __init__(self, segment: str) -> None:
         super().__init__(f"{segment}: the segment cannot be read in one pass and must be planned")
@@ -70,42 +64,12 @@ class UnconfirmedError(Exception):
 
 
 class SinglePass:
-    """Reads a byte range of an open segment in one pass.
+    """Reads a byte range of an open segment, or the whole segment, in one pass."""
 
-    Parameters
-    ----------
-    view : FileView
-        The open segment.
-    segment : SegmentFile
-        The segment.
-    stretch : Stretch or None
-        The byte range to read. None to read the whole segment.
-    max_batch_bytes : int
-        Largest size of one batch, in bytes.
-    compacted : bool
-        Whether the log is known to be compacted, so that missing offsets are normal.
-    headers_only : bool, default False
-        Whether the caller needs only the batch headers. If possible, the buffers of the `Part` objects
-        are then empty, the byte ranges are larger, and no byte range is held in memory.
-
-    Attributes
-    ----------
-    complete : bool
-        Whether all batches were read and confirmed.
-    divided : bool
-        Whether the offset index was used to divide the segment.
-    failed : bool
-        Whether a byte range failed a check, or the offset index cannot be used.
-    compacted : bool
-        Whether the log was compacted, according to the parameter or to the batches that were read.
-    remainder : Remainder
-        The batches that were not confirmed.
-
-    Raises
-    ------
-    UnavailableSegmentError
-        The file is too small to contain the byte range `stretch`.
-    """
+    # `headers_only`: if possible, the buffers of the `Part` objects are empty, the byte ranges are larger, and
+    # none is held in memory. `complete`: all batches were read and confirmed. `divided`: the offset index was
+    # used. `failed`: a byte range failed a check, or the index cannot be used. `remainder` was not confirmed.
+    # UnavailableSegmentError: the file is too small for `stretch`.
 
     def __init__(
         self,
@@ -134,11 +98,8 @@ class SinglePass:
         self._table: BatchTable = np.empty(0, BATCH_DTYPE)
 
     def parts(self, start: int = 0, end: int = NO_END) -> Iterator[Part]:
-        """Yield the batches of each byte range that passes all checks, and stop at the first range that fails a check.
-
-        Byte ranges that cannot contain offsets in [start, end) are not read. The first and the last
-        yielded `Part` can also contain batches with offsets outside of [start, end).
-        """
+        """Yield the batches of each byte range for [start, end), and stop at the first range that fails a check."""
+        # The first and the last `Part` can also contain batches with other offsets.
         base = self._segment.base_offset or 0
         if not self._stretch.size:
             self.complete = True
@@ -168,13 +129,10 @@ class SinglePass:
         self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
-        """Return whether reading can begin at the byte range `found`, because all batches before it can be skipped.
-
-        If the offset in the index entry for the byte range is above `start`, the batches directly
-        before the byte range are checked too. Otherwise, the first offset in the byte range must be
-        at most `start`. In a compacted log, the last offset of the first batch must also be equal
-        to the offset in the index entry.
-        """
+        """Return whether reading can begin at the byte range `found`, because all batches before it can be skipped."""
+        # If the offset in the index entry is above `start`, the batches directly before it are checked too.
+        # Otherwise, the first offset in the byte range must be at most `start`, and in a compacted log, the last
+        # offset of the first batch must also be equal to that of the entry.
         border = found.start
         if not border.indexed:
             return True
@@ -185,17 +143,10 @@ class SinglePass:
         return part.extent.first_offset <= start
 
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
-        """Return the first offset of the batch at `border`, if the batches before and after `border` match the index.
-
-        `before` is the position in the previous index entry, and `after` is the offset in this entry.
-        If one of these conditions is not met, return None:
-
-        - The border is not the start or the end of the segment.
-        - The first offset of the batch at `border` is above `after`.
-        - The bytes from `before` to `border` are complete and valid batches.
-        - The last offset of these batches is below the first offset of the batch at `border`. If the
-          log was not compacted, no offset is missing between these two offsets.
-        """
+        """Return the first offset of the batch at `border`, if the batches before and after it match the index."""
+        # It must be an inner border; its first offset must be above `after`, the offset of the previous entry;
+        # the bytes from that entry must be valid batches with lower offsets, and without a gap unless the log was
+        # compacted.
         first = self._first_offset_at(border, after)
         if first is None:
             return None
@@ -205,12 +156,9 @@ class SinglePass:
         return first if last == first - 1 or (self.compacted and last < first) else None
 
     def _confirmed(self, found: Range, expected: int) -> Part | None:
-        """Read and check the batches of a byte range. If a CRC, offset or index entry is wrong, return None instead.
-
-        All offsets must be at least `expected`. If the log was not compacted, and the segment contains
-        bytes before or after the range, the offsets must also be consecutive. If the batches show that
-        the log was compacted, set `compacted`.
-        """
+        """Read and check the batches of a byte range, or return None if a CRC, offset or index entry is wrong."""
+        # All offsets must be at least `expected`, and consecutive if the log was not compacted and the segment
+        # contains other bytes. If the batches show that the log was compacted, set `compacted`.
         end = found.end.position
         # If offsets are missing, a batch in another range can contain them. Only a plan delivers that batch in order.
         dense = not self.compacted and (found.start.indexed or found.end.indexed)
@@ -245,12 +193,7 @@ class SinglePass:
         return Part(plan, extent, self._walker, at, buffer, rows, int(first[0]) - 1)
 
     def _scanned(self, found: Range) -> tuple[int, ByteArray, BatchTable] | None:
-        """Read a byte range and check its CRCs.
-
-        Return a tuple of three items: the file position at which the buffer begins, the buffer, and
-        an array of batch headers. If the byte range does not consist of complete and valid batches,
-        return None.
-        """
+        """Read a byte range and check its CRCs. Return its position, buffer and batch headers, or None."""
         begin, end, size = found.start.position, found.end.position, found.size
         if self._headers_only:
             count = self._view.scan(self._buffer, self._table, begin, end)
@@ -266,22 +209,17 @@ class SinglePass:
         return (begin, buffer, self._table[: scan.count]) if whole else None
 
     def _following(self, found: Range, last: int, dense: bool) -> int | None:
-        """Return the lowest offset that the batches after a byte range can have.
-
-        Return None if the header of the next batch contradicts the offset index, or if its offset
-        is not above `last`, the last offset in the byte range.
-        """
+        """Return the lowest offset that the batches after a byte range can have."""
+        # None: the next batch header contradicts the offset index, or its offset is not above `last`.
         if not found.end.indexed:
             return last + 1 if last <= found.end.upto else None
         first = self._first_offset_at(found.end, found.after_end)
         return None if first is None or first <= last or (dense and first != last + 1) else first
 
     def _first_offset_at(self, border: Border, after: int) -> int | None:
-        """Return the first offset of the batch at `border`, or None if it is unknown or contradicts the index.
-
-        The previous index entry contains the offset `after`, so the first offset of the batch must be
-        higher. At the start and at the end of a segment there is no index entry, so None is returned.
-        """
+        """Return the first offset of the batch at `border`, or None if it is unknown or contradicts the index."""
+        # It must be above `after`, the offset in the previous index entry. There is no entry at the ends of a
+        # segment.
         first = first_offset_at(self._view, border) if border.indexed else None
         return first if first is not None and after < first else None
 
