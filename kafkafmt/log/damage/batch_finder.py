@@ -94,10 +94,8 @@ class BatchFinder:
         yield from self._later(start, end)
 
     def _later(self, start: int, end: int) -> Iterator[int]:
-        """Yield the same positions as `find`. All results of the last call of `find` remain in memory.
-
-        The position `start` must not be lower than the start of this call.
-        """
+        """Yield the positions that `find` yields, from `start` on, not below that of the last call of `find`."""
+        # All results of the last call of `find` remain in memory.
         while self._to < start:
             self._scan_on(start)
         i = self._index_of(start) - self._first
@@ -113,11 +111,8 @@ class BatchFinder:
             self._scan_on(end)
 
     def _search_ahead(self, start: int) -> None:
-        """Search the bytes after the position `start` in advance, before a caller requests them.
-
-        The last OVERLAP bytes in memory are not searched, because the end of many batches that
-        begin there has not been read yet.
-        """
+        """Search the bytes after the position `start` in advance, before a caller requests them."""
+        # The last OVERLAP bytes in memory are not searched: the end of many batches there has not been read yet.
         window = self._scanned
         if min(start + OVERLAP, self.size) > window.end:
             self._around(window, start, min(max(2 * window.length, FIRST_WINDOW), LARGEST_WINDOW))
@@ -177,12 +172,9 @@ class BatchFinder:
         return OwnCrc(self, head).matches(head.end)
 
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
-        """Read a part of the file into `window`, so that it contains the `size` bytes that begin at `position`.
-
-        If the `size` bytes are already in `window`, nothing is read. Otherwise, the `kept` bytes
-        before `position` are read too. If the file has fewer than `size` bytes after `position`,
-        `window` ends at the end of the file.
-        """
+        """Read a part of the file into `window`, so that it contains the `size` bytes at `position`."""
+        # If they are not there yet, the `kept` bytes before are read too. `window` can end at the end of the
+        # file.
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
         follows = window.at <= position <= window.end
@@ -212,10 +204,7 @@ class BatchFinder:
             yield int.from_bytes(self._bytes(at, LENGTH_AT), "big", signed=True)
 
     def head(self, position: int) -> bytes:
-        """Read the 61 bytes of a batch header at `position`.
-
-        If the file ends inside the header, the result has fewer than 61 bytes.
-        """
+        """Read the 61 bytes of a batch header at `position`, or fewer at the end of the file."""
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
     def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:
@@ -237,13 +226,9 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """Compares the crc field of a batch with CRCs that are computed for different end positions of the batch.
+    """Compares the crc field of a batch with CRCs that are computed for different end positions of the batch."""
 
-    Attributes
-    ----------
-    at, crc : int
-        The last of these end positions, and the CRC of the bytes before it.
-    """
+    # `at` is the last of these, and `crc` the CRC of the bytes before it.
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2

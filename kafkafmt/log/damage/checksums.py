@@ -35,13 +35,11 @@ class _Prefixes:
 
 
 class SpanCrcs:
-    """Computes CRCs of byte ranges of one open file.
+    """Computes CRCs of byte ranges of one open file."""
 
-    The CRC of any long byte range is computed from two cached CRCs, so overlapping byte ranges are read
-    only once. There are two caches, because a search alternates between two places of the file: the
-    damaged batch, and batches that end after the bytes in memory. With only one cache, each change of
-    the place would discard the cached CRCs.
-    """
+    # The CRC of any long byte range is computed from two cached CRCs, so overlapping ones are read only once. A
+    # search alternates between the damaged batch and batches that end after the bytes in memory. With only one
+    # cache, each change of the place would discard the cached CRCs.
 
     def __init__(self, view: FileView) -> None:
         self.view = view
@@ -50,10 +48,7 @@ class SpanCrcs:
         """The cache that was used last is the first one."""
 
     def span(self, castagnoli: bool, start: int, end: int) -> int:
-        """Return the CRC of the bytes [start, end).
-
-        If `castagnoli` is True, return the CRC-32C, otherwise the CRC-32.
-        """
+        """Return the CRC-32C (`castagnoli`) or CRC-32 of the bytes [start, end)."""
         if end - start <= STEP:
             return self.update(castagnoli, start, end)
         latest, other = self._caches
@@ -82,22 +77,9 @@ class SpanCrcs:
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
-        """Check the CRCs of batches that are only partly in `window`, and return the file positions of the valid ones.
-
-        Parameters
-        ----------
-        size : int
-            Size of the file, in bytes. A batch is invalid if it would end after the end of the
-            file.
-        window : array of uint8
-            Bytes of the file that contain the batch headers.
-        window_at : int
-            Position of the window in the file.
-        beyond : array of int64, shape (n, 2)
-            One row for each batch, as returned by `core.find_batches`. A row contains the position
-            of the batch header in the window, and the CRC of the bytes from the batch's start to
-            the end of the window.
-        """
+        """Check the CRCs of batches that are only partly in `window`. Return the positions of the valid ones."""
+        # `beyond` is an array of `core.find_batches`: the position in the window, and the CRC up to its end. A
+        # batch past `size` is invalid.
         starts = beyond[:, 0]
         ends = starts + window_at + ENTRY_OVERHEAD + _int32(window, starts + LENGTH_AT)
         fits = ends <= size
@@ -116,11 +98,8 @@ class SpanCrcs:
         return sorted(found)
 
     def _continued(self, castagnoli: bool, crcs: IntArray, start: int, ends: IntArray) -> IntArray:
-        """Return the CRCs of byte ranges of the file, up to the positions `ends`.
-
-        `crcs` contains the CRC of each byte range up to the position `start`. The array `ends` is sorted.
-        If the file has been truncated, the CRC is -1.
-        """
+        """Return the CRCs of byte ranges up to the sorted positions `ends`; `crcs` are those up to `start`."""
+        # If the file has been truncated, the CRC is -1.
         result = np.full(len(ends), -1, np.int64)
         far = [*(np.flatnonzero(np.diff(ends) > STEP) + 1).tolist(), len(ends)]
         i = 0

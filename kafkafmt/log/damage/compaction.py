@@ -49,12 +49,9 @@ def is_compacted(log: Segments) -> bool:
 
 
 def was_cleaned(log: Segments) -> bool:
-    """Return whether the log cleaner has run, according to its checkpoint or to the batches.
-
-    This is stricter than `is_compacted`: a policy does not prove that the log cleaner removed the
-    missing offsets. A reader that does not know whether they contained the marker of an aborted
-    transaction must not ignore them.
-    """
+    """Return whether the log cleaner has run, according to its checkpoint or to the batches."""
+    # A policy, as in `is_compacted`, does not prove that the log cleaner removed the missing offsets. A reader
+    # that does not know whether they contained the marker of an aborted transaction must not ignore them.
     return log.directory.was_cleaned or any(log.lacks_offsets(s) for s in log.segments)
 
 
@@ -76,8 +73,6 @@ def is_shown(lacks_records: bool, gaps: int) -> bool:
 
 
 def runs_lack_offsets(runs: RunColumns) -> bool:
-    """Return whether offsets are missing inside or between the batches of a range of adjacent batches.
-
-    Wrapper messages are ignored, because their headers contain only their last offsets.
-    """
+    """Return whether offsets are missing inside or between the batches of a range of adjacent batches."""
+    # Headers of wrapper messages contain only their last offsets, so they are ignored.
     return bool((~runs.dense & (runs.records != UNKNOWN_COUNT) & (runs.records <= runs.last - runs.first)).any())

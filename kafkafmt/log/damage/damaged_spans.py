@@ -20,41 +20,22 @@ _DAMAGE_SETTERS = field_setters(Damage)
 
 @dataclass
 class DamageColumns:
-    """Damaged byte ranges of a segment, with one array for each property.
-
-    Attributes
-    ----------
-    position, length : array of int64
-        Position and length of each damaged byte range, in bytes.
-    first, last : array of int64
-        First and last offset that may be missing because of the damage. If they are not known,
-        `first` is 0 and `last` is MAX_OFFSET.
-    known : array of bool
-        Whether both offsets are known.
-    records : array of int64
-        Number of data records in the damaged byte range, or -1 if it is not known.
-    whole : array of bool
-        Whether each damaged byte range is exactly one batch. False if this is not known.
-    misplaced : array of bool
-        Whether each damaged byte range consists of valid batches that can have overwritten other
-        batches: copies, and batches whose number of offsets is not the number of missing offsets.
-    """
+    """Damaged byte ranges of a segment, with one array for each property."""
 
     position: IntArray
     length: IntArray
-    first: IntArray
-    last: IntArray
-    known: npt.NDArray[np.bool_]
-    records: IntArray
-    whole: npt.NDArray[np.bool_]
+    first: IntArray  # offset that may be missing; 0 if not known
+    last: IntArray  # offset that may be missing; MAX_OFFSET if not known
+    known: npt.NDArray[np.bool_]  # whether both offsets are known
+    records: IntArray  # data records, or -1
+    whole: npt.NDArray[np.bool_]  # exactly one batch; False if not known
+    # valid batches that can have overwritten others: copies, and those whose number of offsets is not the
+    # missing one
     misplaced: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, damaged: Sequence[Damage]) -> DamageColumns:
-        """Convert a sequence of `Damage` objects to arrays.
-
-        If `damaged` is a `DamagedSpans` object, or contains only one, no data is copied.
-        """
+        """Convert a sequence of `Damage` objects to arrays. Those of a `DamagedSpans`, alone, are not copied."""
         if isinstance(damaged, DamagedSpans):
             return damaged.columns
         if isinstance(damaged, Joined) and len(damaged.parts) == 1:
@@ -101,17 +82,9 @@ NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, _NO_FLAGS, _NONE, _NO_FLAG
 
 
 class DamagedSpans(Rows[Damage]):
-    """Damage of one segment, as a sequence of `Damage` objects. Each object is created when it is accessed.
+    """Damage of one segment, as a sequence of `Damage` objects. Each object is created when it is accessed."""
 
-    The first offset of each object is always known. If the last offset is not known, it is None.
-
-    Attributes
-    ----------
-    file : str
-        Name of the segment's file.
-    columns : DamageColumns
-        The damaged byte ranges as arrays.
-    """
+    # The first offset of each object is always known. If the last offset is not known, it is None.
 
     def __init__(self, file: str, columns: DamageColumns, bads: BadColumns, start: int = 0) -> None:
         self.file = file
@@ -193,11 +166,9 @@ def by_position(parts: Iterable[Sequence[Damage]]) -> Sequence[Damage]:
 def damaged_spans(
     file: str, parts: Parts, n: int, bounds: OffsetBounds, delivered: RunColumns | None = None
 ) -> DamagedSpans:
-    """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them.
-
-    If `delivered` is given, it contains the ranges of valid batches that are read. It is needed if valid
-    batches contradict each other. The offsets of such a batch may be missing too.
-    """
+    """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them."""
+    # If valid batches contradict each other, `delivered` are the ranges that are read. The offsets of the other
+    # batches may be missing too.
     bads = parts.bads
     if not n:
         return NOT_DAMAGED
@@ -219,11 +190,8 @@ def damaged_spans(
 
 
 def _missing(first: IntArray, last: IntArray, delivered: RunColumns, lower: int) -> tuple[IntArray, IntArray]:
-    """For each batch that is out of place, return the first and the last of its offsets that no other batch has.
-
-    The first offset is higher than the last one if there are no such offsets, or if no range of `delivered`
-    has higher offsets.
-    """
+    """Return the first and last offset of each misplaced batch that no other batch has, or a first above the last."""
+    # The latter if there are no such offsets, or if no range of `delivered` has higher offsets.
     before = np.searchsorted(delivered.first, first, "right")
     after = np.searchsorted(delivered.last, last)
     low = np.maximum(first, np.append(lower, delivered.last + 1)[before])
@@ -232,19 +200,9 @@ def _missing(first: IntArray, last: IntArray, delivered: RunColumns, lower: int)
 
 
 class OffsetBounds:
-    """Computes which offsets may be missing because of damage: the offsets between the valid batches before and after it.
+    """Computes the offsets between the valid batches before and after damage, which may be missing."""
 
-    Parameters
-    ----------
-    parts : Parts
-        Valid and damaged byte ranges of the segment.
-    chosen : array of int64, or None
-        Indexes of the ranges of valid batches that are read in file order. None means all ranges.
-    lower : int
-        Lowest offset of the segment.
-    next_base : int or None
-        Base offset of the next segment, if there is one.
-    """
+    # `chosen` are the indexes of the ranges that are read in file order, or None for all.
 
     def __init__(
         self,
@@ -260,11 +218,7 @@ class OffsetBounds:
         self._upper = None if next_base is None else next_base - 1
 
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return the first and the last offsets that may be missing, and a mask that is True if the last offset is known.
-
-        The array `at` contains the indexes of the requested damaged byte ranges in the list of all
-        byte ranges of the segment. An unknown last offset is represented by MAX_OFFSET.
-        """
+        """Return the first and last offsets that may be missing at the ranges `at`, and whether the last is known."""
         found = np.empty((3, len(at)), np.int64)
         core.offsets_around(self._at, self._first, self._last, self.lower, self._upper, at, found)
         return found[0], found[1], found[2] != 0

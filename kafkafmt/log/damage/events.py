@@ -35,10 +35,8 @@ class Events:
 
     @cached_property
     def damage_before(self) -> list[int]:
-        """Number of damaged byte ranges before each valid byte range, followed by their total number.
-
-        If a damaged and a valid byte range begin at the same offset, the damaged one comes first.
-        """
+        """Number of damaged byte ranges before each valid byte range, followed by their total number."""
+        # If a damaged and a valid byte range begin at the same offset, the damaged one comes first.
         counts: list[int] = np.searchsorted(self._offsets, self.extents.columns.first, "right").tolist()
         return [*counts, len(self.damaged)]
 
@@ -52,18 +50,14 @@ class Events:
 
 
 class EventDamage:
-    """Base class of callbacks that receive all damage of a segment plan at once, before the batches of the segment.
+    """Base class of callbacks that receive all damage of a segment plan at once, before the batches of the segment."""
 
-    `PartitionLog.parts` calls `begin` before the batches of a planned segment, and `end` after them.
-    It calls the object itself for each damaged byte range that the plan does not list.
-    """
+    # `PartitionLog.parts` calls `begin` before the batches of a planned segment, and `end` after them. It calls
+    # the object itself for each damaged byte range that the plan does not list.
 
     @abstractmethod
     def __call__(self, damage: Damage) -> None:
-        """Process a damaged byte range that the plan does not list.
-
-        `parts` calls this method before it yields the batches after the damage.
-        """
+        """Process a damaged byte range that the plan does not list, before the batches after it."""
 
     @abstractmethod
     def begin(self, events: Events) -> None:
@@ -85,10 +79,7 @@ def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
 
 
 def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray | None:
-    """Return the indexes of the offset ranges that overlap the offsets [start, end), in offset order.
-
-    Return None if all offset ranges overlap [start, end) and are already in offset order.
-    """
+    """Return the indexes of the ranges that overlap [start, end), in offset order, or None if this changes nothing."""
     if not len(first):  # usually, nothing is damaged
         return None
     keep = np.full(len(first), start <= MAX_OFFSET)

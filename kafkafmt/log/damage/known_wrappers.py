@@ -14,10 +14,7 @@ MOST_WRAPPERS = 1 << 20
 
 
 class KnownWrappers:
-    """Reads and remembers the inner offsets and timestamps of the wrapper messages in one file.
-
-    `max_batch_bytes` is the largest size of one wrapper message, in bytes after decompression.
-    """
+    """Reads and remembers the inner offsets and timestamps of the wrapper messages in one file."""
 
     def __init__(self, max_batch_bytes: int) -> None:
         self._reader = WrapperReader(max_batch_bytes)
@@ -35,10 +32,7 @@ class KnownWrappers:
         return self._rows[: self._count]
 
     def inner(self, start: int, buffer: Buffer, wrappers: BatchTable) -> InnerMessages:
-        """Describe the inner messages of wrapper messages. Decompress only messages that are not known yet.
-
-        The positions in `wrappers` refer to `buffer`, which begins at the file position `start`.
-        """
+        """Describe the inner messages of wrapper messages in a buffer from `start`. Decompress only unknown ones."""
         positions, known = wrappers["position"] + start, self._known
         at = np.searchsorted(known[:, 0], positions)
         new = np.ones(len(positions), bool)
@@ -65,20 +59,14 @@ class KnownWrappers:
             self._rows[:end] = self._rows[np.argsort(self._rows[:end, 0])]
 
     def within(self, start: int, end: int) -> IntArray:
-        """Return the known wrapper messages between two file positions, in the format of `core.scan_damaged`.
-
-        The positions in the result are relative to `start`.
-        """
+        """Return the known wrapper messages in a range, relative to `start`, in the format of `core.scan_damaged`."""
         first, stop = np.searchsorted(self._known[:, 0], (start, end))
         inner = self._known[first:stop, :4].copy()
         inner[:, 0] -= start
         return inner
 
     def first_offsets(self, start: int, buffer: Buffer, table: BatchTable) -> IntArray:
-        """Return the first offset of each batch in `table`.
-
-        If a wrapper message cannot be decoded, its item is the offset in its header.
-        """
+        """Return the first offset of each batch: of an undecodable wrapper message, that in its header."""
         firsts = table["base_offset"].copy()
         wrappers = wrappers_of(table)
         if len(wrappers):

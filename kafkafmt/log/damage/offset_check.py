@@ -18,16 +18,10 @@ from .parts import DELTA_PROBLEM, PROBLEM_CODES, WRAPPER_PROBLEM, Bad, problem_m
 def split_at_wrong_offsets(
     known: KnownWrappers, start: int, buffer: Buffer, table: BatchTable, summary: BatchSummary
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
-    """Divide an array of batch headers into groups. Each batch with inconsistent offset fields separates two groups.
-
-    Yield a tuple for each group. The first two items are arrays: the batch headers, and the first
-    offset of each batch. The third item is a `Bad` object that describes the inconsistent batch
-    after the group. It is None for the last group.
-
-    The offset fields of a batch are inconsistent if its last offset delta is negative. The offset
-    fields of a wrapper message are inconsistent if the offsets of its inner messages do not
-    increase, or if the last of them is not equal to the offset of the wrapper message.
-    """
+    """Divide batch headers into groups. Each batch with inconsistent offset fields separates two groups."""
+    # Yield for each group the headers, the first offsets, and a `Bad` for the batch after it (None at the end). A
+    # negative last offset delta is inconsistent, as are inner messages whose offsets do not increase, or whose
+    # last offset is not that of the wrapper message.
     firsts = table["base_offset"]
     if not (summary.wrappers or summary.negative_delta):  # usually, all offsets are correct
         yield table, firsts, None

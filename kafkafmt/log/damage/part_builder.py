@@ -26,11 +26,9 @@ NO_RUNS = RunColumns(NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHE
 
 
 class PartBuilder:
-    """Combines adjacent valid batches of a segment into ranges, and collects the damaged byte ranges.
+    """Combines adjacent valid batches of a segment into ranges, and collects the damaged byte ranges."""
 
-    `rows` is the maximum number of batch headers that are held in memory until their batches are
-    combined into ranges.
-    """
+    # At most `rows` batch headers are held in memory until their batches are combined.
 
     def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: IntArray | None) -> None:
         self.stats = stats
@@ -64,11 +62,8 @@ class PartBuilder:
             self._take()
 
     def damage(self, bad: Bad, row: int | None = None) -> None:
-        """Add a damaged byte range. If too many damaged byte ranges follow each other, merge them into larger ones.
-
-        `row` is the number of collected batches that precede the damaged byte range. By default,
-        all collected batches precede the damaged byte range.
-        """
+        """Add a damaged byte range after `row` (all) of the collected batches."""
+        # Merge ranges if too many follow each other.
         bads = self._bads
         row = self._count if row is None else row
         follows = self._follows(row, bad.position)
@@ -112,10 +107,7 @@ class PartBuilder:
         self._count = end
 
     def add_scan(self, rows: BatchTable, firsts: IntArray, spans: IntArray, start: int) -> None:
-        """Add the valid batches (`rows`) and damaged byte ranges (`spans`) that `core.scan_damaged` found in a buffer.
-
-        `firsts` contains the first offset of each batch. The buffer begins at the file position `start`.
-        """
+        """Add the valid batches and damaged byte ranges that `core.scan_damaged` found in a buffer at `start`."""
         if len(rows):
             self._make_room(rows, start)
         n = self._count
@@ -145,11 +137,8 @@ class PartBuilder:
         self._consecutive += len(spans)
 
     def _add_long(self, spans: IntArray, rows: IntArray, borders: IntArray) -> None:
-        """Add damaged byte ranges, and merge them if too many directly follow each other.
-
-        Each item of `borders` is an index in `spans` at which a sequence of adjacent damaged byte
-        ranges begins or ends.
-        """
+        """Add damaged byte ranges, and merge them if too many directly follow each other."""
+        # `borders` are the indexes at which a sequence of adjacent damaged byte ranges begins or ends.
         known = spans[:, 5] != UNKNOWN_COUNT
         corrupted = ~known & (spans[:, 2] >= 0)
         kinds = np.flatnonzero((np.diff(known) != 0) | (np.diff(corrupted) != 0)) + 1
@@ -210,11 +199,7 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """Merge the first range of `runs` into the last stored range if possible, and return whether they were merged.
-
-        The two ranges are merged only if no other bytes are between them in the file, and their
-        offsets increase.
-        """
+        """Merge the first range of `runs` into the last stored one if it adjoins it in order, and return whether."""
         before = self._runs[-1]
         if int(self._run_at[-1][-1]) != self._parts - 1:  # damaged bytes follow the last range
             return False
@@ -246,11 +231,7 @@ def _concatenated(arrays: list[IntArray]) -> IntArray:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Divide an array of batch headers into ranges of adjacent batches, and return a `Run` for each range.
-
-    `firsts` contains the first offset of each batch. `start` is the file position of the buffer
-    that contains the batches.
-    """
+    """Divide batch headers, with positions relative to `start`, into ranges of adjacent batches."""
     runs, _, _ = columns_of(rows, firsts, cut_gaps)
     runs.position += start
     runs.end += start
@@ -258,11 +239,8 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 
 
 def parts_of_scan(rows: BatchTable, spans: IntArray, cut_gaps: bool) -> Parts:
-    """Return the parts of a segment that `core.scan_damaged` has scanned completely.
-
-    `rows` contains all batches, and `spans` contains at most SINGLE_SPANS damaged spans. Both
-    contain file positions.
-    """
+    """Return the parts of a segment that `core.scan_damaged` has scanned completely."""
+    # `spans` contains at most SINGLE_SPANS damaged spans. All positions are file positions.
     before = spans[:, 6].copy() if len(spans) else NOWHERE
     runs, run_at, bad_at = columns_of(rows, None, cut_gaps, cut_before=before)
     return Parts(runs, BadColumns(spans), run_at, bad_at)
@@ -275,15 +253,9 @@ def columns_of(
     cut_at: IntArray = NOWHERE,
     cut_before: IntArray = NOWHERE,
 ) -> tuple[RunColumns, IntArray, IntArray]:
-    """Divide an array of headers of valid batches into ranges of adjacent batches.
-
-    See `core.combine_batches` for the parameters. Three items are returned. The second and the third
-    item contain indexes into one sequence: the ranges and the items of `cut_before`, in file order.
-
-    - the ranges of batches
-    - the index of each range in this sequence
-    - the index of each item of `cut_before` in this sequence
-    """
+    """Divide an array of headers of valid batches into ranges of adjacent batches, with `core.combine_batches`."""
+    # The second and the third item contain the indexes of the ranges, and of the items of `cut_before`, in the
+    # sequence of both in file order.
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
     firsts = None if firsts is None else np.ascontiguousarray(firsts)
     n = core.combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, found, before)

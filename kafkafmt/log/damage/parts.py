@@ -65,59 +65,33 @@ UNKNOWN_COUNT = -1
 
 @dataclass(slots=True)
 class Run:
-    """A range of adjacent valid batches in a segment. The offsets increase from batch to batch.
-
-    Attributes
-    ----------
-    position, end : int
-        Positions in the file at which the first batch begins and the last batch ends.
-    first_offset, last_offset : int
-        First and last offset of the batches.
-    batches : int
-        Number of batches.
-    records : int or None
-        Number of data records according to the batch headers. None if one of the batches is a
-        wrapper message, because its header does not contain a number of records.
-    dense : bool
-        True if there is a record for every offset, so that compaction has not removed any.
-    """
+    """A range of adjacent valid batches in a segment. The offsets increase from batch to batch."""
 
     position: int
     end: int
     first_offset: int
     last_offset: int
     batches: int
-    records: int | None
-    dense: bool = True
+    records: int | None  # None if one batch is a wrapper message, whose header does not contain a number
+    dense: bool = True  # there is a record for every offset: compaction has not removed any
 
 
 @dataclass(slots=True)
 class Bad:
-    """A damaged byte range of a segment.
-
-    Attributes
-    ----------
-    position, end : int
-        Start and end of the byte range in the file.
-    code, message : str
-        Error code and error message.
-    records : int or None
-        Number of data records in the byte range. None if no matching CRC confirms this number.
-    """
+    """A damaged byte range of a segment."""
 
     position: int
     end: int
     code: str
     message: str
-    records: int | None = None
+    records: int | None = None  # None if no matching CRC confirms the number
 
 
 @dataclass
 class RunColumns:
-    """Ranges of adjacent valid batches. There is one array for each attribute of `Run`, with one item for each range.
+    """Ranges of adjacent valid batches, with an array for each attribute of `Run`."""
 
-    An unknown number of records is stored as -1.
-    """
+    # An unknown number of records is stored as -1.
 
     position: IntArray
     end: IntArray
@@ -162,16 +136,9 @@ class RunColumns:
 
 
 class Extents(Rows[Run]):
-    """Ranges of adjacent valid batches, as a sequence. Each `Run` object is created when it is accessed.
+    """Ranges of adjacent valid batches, as a sequence. Each `Run` object is created when it is accessed."""
 
-    Attributes
-    ----------
-    columns : RunColumns
-        The properties of all ranges, as arrays.
-    offsets : (int, int) or None
-        First offset of the first range, and the offset after the last range. None if there are no
-        ranges.
-    """
+    # `offsets` are the first and the end offset, or None if there are no ranges.
 
     def __init__(self, columns: RunColumns) -> None:
         self.columns = columns
@@ -202,26 +169,11 @@ _NO_TEXTS: list[tuple[str, str]] = []
 
 
 class BadColumns:
-    """Damaged byte ranges of a segment. Each property is stored as an array with one item for each byte range.
+    """Damaged byte ranges of a segment, as arrays with one item for each byte range."""
 
-    Parameters
-    ----------
-    spans : array of int64
-        Initial damaged byte ranges, in the format of `add_spans`. By default, there are none.
-
-    Attributes
-    ----------
-    position, end, records : array of int64
-        Start and end of each damaged byte range, and number of records in it. -1 if the number is
-        not known.
-    magic, crc, stored : array of int64
-        For a batch whose CRC does not match: its magic, the computed CRC and the crc field. For
-        other problems: the values `problem`, `actual` and `stored` from `core.scan_damaged`.
-    texts : list of tuple of str
-        Error codes and error messages of damage that the arrays cannot describe.
-    rows : array of int64
-        All properties, in the format of the argument `spans` of `core.describe_damage`. It can have unused columns.
-    """
+    # `records` is -1 if not known. `magic`, `crc` and `stored` describe a batch whose CRC does not match, or are
+    # the values `problem`, `actual` and `stored` from `core.scan_damaged`. `texts` are codes and messages that
+    # the arrays cannot describe. `rows` is the format of `core.describe_damage`, with unused columns.
 
     def __init__(self, spans: IntArray = NO_SPANS) -> None:
         self._count = len(spans)
@@ -243,11 +195,7 @@ class BadColumns:
 
     @property
     def magic(self) -> IntArray:
-        """An array with one number for each damaged byte range.
-
-        If only the CRC of a batch is wrong, the number is the magic of the batch. Otherwise, the
-        number is a negative code for the kind of damage.
-        """
+        """The magic of each batch of which only the CRC is wrong, or a negative code for another kind of damage."""
         return self.rows[2, : self._count]
 
     @property
@@ -305,11 +253,7 @@ class BadColumns:
             self.magic[i], self.crc[i] = TEXT_PROBLEM, self._add_texts([text])
 
     def add_spans(self, spans: IntArray) -> None:
-        """Append damaged byte ranges.
-
-        Each row of the array `spans` describes a damaged byte range, as returned by
-        `core.scan_damaged`. The positions must be file positions.
-        """
+        """Append damaged byte ranges, as returned by `core.scan_damaged`, with file positions."""
         self._append(spans)
 
     def extend(self, other: BadColumns) -> None:
@@ -367,10 +311,7 @@ class BadColumns:
 
 
 def undecodable(position: IntArray, end: IntArray, records: IntArray, errors: ErrorColumns) -> BadColumns:
-    """Return a `BadColumns` object for batches whose records cannot be decoded.
-
-    The arrays contain the position, the end and the number of records of each batch.
-    """
+    """Return a `BadColumns` object for batches whose records cannot be decoded."""
     other = errors.fault == OTHER
     problem = np.where(other, TEXT_PROBLEM, RECORDS_PROBLEM)
     actual, unused = np.where(other, errors.detail, errors.fault), np.ones(len(position), np.int64)
@@ -417,17 +358,9 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
 
 
 class Parts:
-    """All bytes of a segment, divided into ranges of valid batches and damaged byte ranges.
+    """All bytes of a segment, divided into ranges of valid batches and damaged byte ranges."""
 
-    Attributes
-    ----------
-    runs : RunColumns
-        Ranges of adjacent valid batches, in file order.
-    bads : BadColumns
-        Damaged byte ranges, in file order.
-    run_at, bad_at : array of int64
-        Indexes of the valid ranges, and of the damaged ranges, among all ranges in file order.
-    """
+    # `run_at` and `bad_at` are their indexes among all ranges, in file order.
 
     def __init__(self, runs: RunColumns, bads: BadColumns, run_at: IntArray, bad_at: IntArray) -> None:
         self.runs = runs

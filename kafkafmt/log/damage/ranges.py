@@ -15,26 +15,9 @@ from .segment_walker import Walker
 
 
 def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
-    """Read and check the batches with offsets in [start, end). The first batch is at the file position `position`.
-
-    The batches may begin before `start` and end after `end`. If the file ends before offset `end`,
-    all batches up to the end of the file are read.
-
-    Parameters
-    ----------
-    position : int
-        Position of the first batch, in bytes.
-    start, end : int
-        Offsets; `end` is exclusive.
-    gaps : bool, default False
-        Whether offsets may be missing between two batches.
-
-    Returns
-    -------
-    list of Run or None
-        Ranges of adjacent batches. None if a batch is damaged, if offsets are missing and `gaps` is
-        False, or if the header of the next batch contradicts the offsets.
-    """
+    """Read and check the batches with offsets in [start, end), from that at `position` on, or return None."""
+    # They may begin before `start` and end after `end`, or at the end of the file. None: a batch is damaged,
+    # offsets are missing and `gaps` is False, or the next batch header contradicts the offsets.
     runs: list[Run] = []
     for at, _, rows, error in walker.tables(position, walker.size):
         if ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any():
@@ -65,10 +48,8 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 
 
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
-    """Return whether the next batch header shows that the last offsets in `run` are wrong.
-
-    `sure` is True if the offsets of the last batch in `run` agree with the preceding batch.
-    """
+    """Return whether the next batch header shows that the last offsets in `run` are wrong."""
+    # `sure`: the offsets of the last batch in `run` agree with the preceding batch.
     if run.end == view.size:
         return False
     try:

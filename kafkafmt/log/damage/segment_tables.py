@@ -50,21 +50,17 @@ SMALLEST_BUFFER = 64 << 10
 
 
 class Scratch:
-    """Memory that several `Walker` objects use, one after the other.
+    """Memory that several `Walker` objects use, one after the other."""
 
-    The memory is reused, because allocating new memory takes longer than reading the batches of a
-    small segment.
-    """
+    # Allocating new memory takes longer than reading the batches of a small segment.
 
     def __init__(self) -> None:
         self._buffer = aligned_buffer(0)
 
     def buffer(self, size: int) -> ByteArray:
-        """Return a buffer of at least `size` bytes, but of at most BUFFER_BYTES.
-
-        The buffer grows with the files. A large buffer would be slow for a single small file, because NumPy requests
-        huge pages for it.
-        """
+        """Return a buffer of at least `size` bytes, but of at most BUFFER_BYTES."""
+        # The buffer grows with the files. A large buffer would be slow for a single small file, because NumPy
+        # requests huge pages for it.
         if len(self._buffer) < min(size, BUFFER_BYTES):
             self._buffer = aligned_buffer(min(2 * size, BUFFER_BYTES))
         return self._buffer
@@ -81,21 +77,9 @@ class Scratch:
 
 
 class TableReader:
-    """Reads the batches of one open segment in tables.
+    """Reads the batches of one open segment in tables. No offset is below `base_offset`."""
 
-    Parameters
-    ----------
-    view : FileView
-        The open file.
-    base_offset : int
-        Lowest offset that a batch of the segment can have.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression.
-    first_read : int, default 4194304 (4 MiB)
-        Number of bytes that are read at first.
-    scratch : Scratch, optional
-        Memory that no other walker uses at the same time. By default, the walker allocates memory.
-    """
+    # No other walker uses `scratch` at the same time. `first_read` is the number of bytes that are read at first.
 
     def __init__(
         self,
@@ -148,12 +132,8 @@ class TableReader:
         return min(self.size, max(occupied(self.view), FIRST_READ))
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
-        """Read valid batches from the file position `position` to `end`, and stop at the first damaged batch.
-
-        Each yielded tuple contains an array of batch headers, with positions in a buffer. If a
-        batch is damaged, the last tuple contains the error, and its array may be empty. The
-        `position` of the error is a file position.
-        """
+        """Read tables of valid batches from `position` to `end`, and stop at the first damaged batch with its error."""
+        # The table with an error may be empty. The position of the error is a file position.
         step = self.first_read
         # Request bytes in advance only if the first read is large. A caller that begins with small reads may stop soon.
         if step >= len(self._buffer):
@@ -197,30 +177,21 @@ class TableReader:
             position = self._buffer_at + at
 
     def read(self, position: int, size: int) -> bytes:
-        """Return the `size` bytes at the file position `position`. The result is shorter if the file ends first.
-
-        The file is read only if the buffer does not contain all of these bytes.
-        """
+        """Return the `size` bytes at `position`, or fewer at the end of the file, from the buffer if possible."""
         at = position - self._buffer_at
         if 0 <= at <= self._buffered - size:
             return bytes(self._buffer[at : at + size])
         return self.view.read(position, size)
 
     def _head(self, position: int, at: int, stop: int) -> bytes:
-        """Return the header of the batch that begins at index `at` of the buffer.
-
-        If the buffer does not contain the complete header, the header is read from the file at
-        `position`.
-        """
+        """Return the header of the batch at index `at` of the buffer, or else at `position` of the file."""
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
         return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
-        """Return the size of a batch that is only partly in the buffer. If the batch is invalid, return the error.
-
-        If the batch is larger than the buffer, the buffer is replaced by a larger one.
-        """
+        """Return the size of a batch that is only partly in the buffer, or the error if it is invalid."""
+        # If the batch is larger than the buffer, the buffer is replaced by a larger one.
         if got < asked:
             return TruncatedError("the file was truncated while it was read", position)
         head = bytes(self._buffer[: min(got, BATCH_HEADER_SIZE)])
@@ -232,13 +203,8 @@ class TableReader:
         return size
 
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
-        """Check a batch that may be too large to read.
-
-        Return an error in these cases: the file ends inside the batch, the CRC of the batch does
-        not match, or the batch exceeds the size limit. Otherwise, return None. The CRC is checked
-        only if the batch is larger than the buffer. To compute the CRC, the batch is read in
-        blocks.
-        """
+        """Return an error if a large batch exceeds the file or the size limit, or if its CRC does not match."""
+        # The CRC is computed, in blocks, only if the batch is larger than the buffer.
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
         if end - position < MAGIC_END or size > end - position:
@@ -262,10 +228,7 @@ class TableReader:
         return TruncatedError(f"the file ends {quantity(left, 'byte')} into a batch of {size}", position, base_offset)
 
     def first_offset_at(self, position: int) -> int:
-        """Return the first offset of the batch or message at a file position.
-
-        If the batch is a wrapper message that cannot be decoded, return the offset in its header.
-        """
+        """Return the first offset of a batch: of an undecodable wrapper message, that in its header."""
         size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
         entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
         if core.scan_batches(entry, row).count and row["magic"][0] < MAGIC_V2 and row["count"][0] < 0:

@@ -46,16 +46,9 @@ it, a summary of the headers, and the reader of the file.
 
 
 class Walker(TableReader):
-    """Reads the batches of one open segment, and divides the segment into valid and damaged byte ranges.
+    """Reads the batches of one open segment, and divides the segment into valid and damaged byte ranges."""
 
-    Parameters
-    ----------
-    view, base_offset, max_batch_bytes, first_read, scratch
-        See `TableReader`.
-    run_bytes : int, optional
-        Maximum size of a range of adjacent valid batches, in bytes. The next batch then begins a
-        new range. By default, there is no limit.
-    """
+    # A range of adjacent valid batches has at most `run_bytes`. For other parameters, see `TableReader`.
 
     def __init__(
         self,
@@ -81,20 +74,9 @@ class Walker(TableReader):
         return np.empty((min(SPAN_ROWS, self._content // SMALLEST_MESSAGE + 1), SPAN_COLUMNS), np.int64)
 
     def walk(self, cut_gaps: bool = False, cut_at: IntArray | None = None, see: See | None = None) -> Parts:
-        """Divide the whole segment into ranges of adjacent valid batches and damaged byte ranges.
-
-        Parameters
-        ----------
-        cut_gaps : bool, default False
-            Also end a range of valid batches if an offset is missing after a batch. By default, a
-            range ends only if the offsets do not increase.
-        cut_at : array of int64, optional
-            Sorted offsets at which a range of valid batches is divided. A batch with such a first offset
-            begins a new range.
-        see : callable, optional
-            Called with the valid batches in each buffer (see `See`). There can be damage between
-            these batches.
-        """
+        """Divide the whole segment into ranges of adjacent valid batches and damaged byte ranges."""
+        # A range ends if the offsets do not increase, with `cut_gaps` also if an offset is missing, and before a
+        # batch whose first offset is in `cut_at` (sorted). `see` is called with the valid batches in each buffer.
         if cut_at is None and (small := self._small(cut_gaps, see)) is not None:
             return small
         self.stats = Stats()
@@ -167,11 +149,8 @@ class Walker(TableReader):
         return pending.parts()
 
     def _small(self, cut_gaps: bool, see: See | None) -> Parts | None:
-        """Divide a small segment into valid batches and damaged byte ranges with a single native call.
-
-        For small segments, the native call is faster than the Python code of `walk`, and has the
-        same result. If the native call cannot handle the segment, return None.
-        """
+        """Divide a small segment into valid batches and damage with a native call, or return None if it cannot."""
+        # For small segments, this is faster than the Python code of `walk`, with the same result.
         if self.size > self.run_bytes or not self._read_small():
             return None
         base, anchor = self.base_offset, np.array([0, self.base_offset], np.int64)
@@ -200,12 +179,8 @@ class Walker(TableReader):
         return True
 
     def batches_of_small(self, runs: RunColumns) -> tuple[ByteArray, BatchTable, int]:
-        """Read the batches in ranges of adjacent batches of a small segment.
-
-        Return a buffer with the content of the segment, the batch headers, and the number of ranges that
-        were read. Reading ends before a range whose bytes have changed since they were checked. If the
-        segment is not small, the number is 0.
-        """
+        """Return the content of a small segment, batch headers, and the number of ranges read (0: not small)."""
+        # Reading ends before a range whose bytes have changed since they were checked.
         if not self._read_small():
             return self._buffer, self._table[:0], 0
         n, count = core.scan_extents(self._buffer[: self._buffered], self._table, runs.as_extents())
@@ -218,11 +193,8 @@ class Walker(TableReader):
     def _scan_damaged(
         self, position: int, expected: int, last: int | None, anchor: IntArray
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
-        """Find the valid batches and the damage in the rest of the buffer with `core.scan_damaged`.
-
-        Positions in the returned array of batch headers are relative to the buffer. All other
-        positions are file positions. `anchor` is updated.
-        """
+        """Find the valid batches and the damage in the rest of the buffer with `core.scan_damaged`. Update `anchor`."""
+        # Positions in the returned array of batch headers are relative to the buffer, all others to the file.
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
         scan = partial(
@@ -256,11 +228,7 @@ class Walker(TableReader):
         return self._table[:n], spans, end + at, expected, last, error
 
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
-        """Divide an array of batch headers into ranges of adjacent batches, and return a `Run` for each range.
-
-        Positions in `rows` are relative to the file position `start`. Positions in the result are
-        file positions.
-        """
+        """Divide batch headers, with positions relative to `start`, into ranges of adjacent batches."""
         firsts = rows["base_offset"].copy()
         for i in np.flatnonzero((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).tolist():
             firsts[i] = self.first_offset_at(start + int(rows["position"][i]))
@@ -273,10 +241,7 @@ class Walker(TableReader):
         return Bad(position, end, error.code, error.message, self._count(position) if known else None)
 
     def _count(self, position: int) -> int | None:
-        """Return the number of data records according to the batch header at `position`.
-
-        If the header contains no record count, or an impossible record count, return None.
-        """
+        """Return the number of data records in the batch header at `position`, or None if missing or impossible."""
         head = self.view.read(position, BATCH_HEADER_SIZE)
         if head[MAGIC_AT] < MAGIC_V2:
             return None if head[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
