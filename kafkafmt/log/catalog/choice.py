@@ -39,8 +39,8 @@ def choose_partitions(
     on_message: Callable[[str], None] = lambda _: None,
 ) -> list[PartitionDir]:
     """Return the partitions that match the topic globs and partition numbers. An empty collection selects all."""
-    # For `internal` and `every_state`, see `select_partitions`. `on_message` gets a message for each glob or
-    # number that matches nothing. PartitionNotFoundError: topics or numbers were given, and nothing matches.
+    # For `internal` and `every_state`, see `select_partitions`. `on_message` gets a message for each glob or number
+    # that matches nothing. PartitionNotFoundError: topics or numbers were given, and nothing matches.
     chosen = select_partitions(found.partitions, topics, numbers, internal, every_state)
     readable = (p for p in found.partitions if every_state or p.readable)
     missing = not_there(readable, topics, numbers)

@@ -69,8 +69,7 @@ LOST_AND_FOUND = "lost+found"
 class Checkpoints(NamedTuple):
     """The checkpoints of a log directory."""
 
-    # They are read before the partition directories are listed. Therefore, a running broker never makes a log end
-    # below its checkpoints.
+    # They are read before the partitions, so that with a running broker, no log ends below its checkpoints.
 
     offsets: dict[str, dict[tuple[str, int], int]]
     """Maps the name of a checkpoint file to its entries."""
@@ -113,8 +112,6 @@ def find_partitions(
     search_in: OpenSearch,
 ) -> list[PartitionDir]:
     """Find all partitions under the given paths, also several directories with the same partition."""
-    # `search_in` opens the search for valid batches in files that may be no Kafka logs. The exceptions are those
-    # of `discover`.
     found: list[PartitionDir] = []
     for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
         found += _discover_path(path, messages, listings, search_in)
@@ -135,7 +132,6 @@ def _is_file(path: Location) -> bool:
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
     """Merge `PartitionDir` objects that refer to the same directory."""
-    # A user can pass several paths that contain it, such as its log directory, a link, and a `.log` file.
     same_name: dict[tuple[tuple[str, int], str], list[PartitionDir]] = {}
     for p in found:
         same_name.setdefault((p.key, p.state), []).append(p)
@@ -274,8 +270,7 @@ def _partition_in(
     search_in: OpenSearch,
 ) -> PartitionDir | None:
     """Return the partition directory at `path`, or None if `path` is not a partition directory."""
-    # Without a segment, it must contain other files of a partition, or a checkpoint must show that segments are
-    # lost.
+    # Without a segment, it must contain other files of a partition, or a checkpoint must show that segments are lost.
     if (known := listings.find(path)) is not None:
         return _with_checkpoints(known, checkpoints)
     state = listings.state_of(path)

@@ -58,8 +58,8 @@ class Listings:
 
     def state_of(self, path: Location) -> State | None:
         """Return the identity and modification times of a directory, or None: its file list must not be cached."""
-        # If the state changes, a file was created, removed or renamed. None: the directory is not local, or
-        # unreadable, or changed so recently that another change may get the same modification time.
+        # If the state changes, a file was created, removed or renamed. None: the directory is not local, or unreadable,
+        # or changed so recently that another change may get the same modification time.
         if isinstance(path, UrlPath):
             return None
         try:

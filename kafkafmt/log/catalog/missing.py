@@ -71,8 +71,8 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 
 def _end(segment: SegmentFile, first_base: int) -> int:
     """Return the end of the offset range that `segment` can contain (exclusive)."""
-    # It is the next segment's base offset. If the list contained none, it is the base offset of the first
-    # existing segment: a broker creates a new segment at the end of the log before it deletes the last one.
+    # It is the next segment's base offset. If the list contained none, it is the base offset of the first existing
+    # segment: a broker creates a new segment at the end of the log before it deletes the last one.
     assert segment.base_offset is not None
     if segment.next_base is not None:
         return segment.next_base

@@ -95,7 +95,6 @@ class BatchFinder:
 
     def _later(self, start: int, end: int) -> Iterator[int]:
         """Yield the positions that `find` yields, from `start` on, not below that of the last call of `find`."""
-        # All results of the last call of `find` remain in memory.
         while self._to < start:
             self._scan_on(start)
         i = self._index_of(start) - self._first
@@ -173,8 +172,7 @@ class BatchFinder:
 
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
         """Read a part of the file into `window`, so that it contains the `size` bytes at `position`."""
-        # If they are not there yet, the `kept` bytes before are read too. `window` can end at the end of the
-        # file.
+        # If they are not there yet, the `kept` bytes before are read too. `window` can end at the end of the file.
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
         follows = window.at <= position <= window.end
@@ -227,8 +225,6 @@ class BatchFinder:
 
 class OwnCrc:
     """Compares the crc field of a batch with CRCs that are computed for different end positions of the batch."""
-
-    # `at` is the last of these, and `crc` the CRC of the bytes before it.
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2

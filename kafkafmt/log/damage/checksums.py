@@ -37,9 +37,9 @@ class _Prefixes:
 class SpanCrcs:
     """Computes CRCs of byte ranges of one open file."""
 
-    # The CRC of any long byte range is computed from two cached CRCs, so overlapping ones are read only once. A
-    # search alternates between the damaged batch and batches that end after the bytes in memory. With only one
-    # cache, each change of the place would discard the cached CRCs.
+    # The CRC of any long byte range is computed from two cached CRCs, so overlapping ones are read only once. A search
+    # alternates between the damaged batch and batches that end after the bytes in memory. With only one cache, each
+    # change of the place would discard the cached CRCs.
 
     def __init__(self, view: FileView) -> None:
         self.view = view
@@ -78,8 +78,7 @@ class SpanCrcs:
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
         """Check the CRCs of batches that are only partly in `window`. Return the positions of the valid ones."""
-        # `beyond` is an array of `core.find_batches`: the position in the window, and the CRC up to its end. A
-        # batch past `size` is invalid.
+        # `beyond` (`core.find_batches`) is the position in the window, and the CRC up to its end.
         starts = beyond[:, 0]
         ends = starts + window_at + ENTRY_OVERHEAD + _int32(window, starts + LENGTH_AT)
         fits = ends <= size

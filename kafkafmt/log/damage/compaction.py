@@ -50,8 +50,8 @@ def is_compacted(log: Segments) -> bool:
 
 def was_cleaned(log: Segments) -> bool:
     """Return whether the log cleaner has run, according to its checkpoint or to the batches."""
-    # A policy, as in `is_compacted`, does not prove that the log cleaner removed the missing offsets. A reader
-    # that does not know whether they contained the marker of an aborted transaction must not ignore them.
+    # A policy, as in `is_compacted`, does not prove that the log cleaner removed the missing offsets. A reader that
+    # does not know whether they contained the marker of an aborted transaction must not ignore them.
     return log.directory.was_cleaned or any(log.lacks_offsets(s) for s in log.segments)
 
 

@@ -29,8 +29,7 @@ class DamageColumns:
     known: npt.NDArray[np.bool_]  # whether both offsets are known
     records: IntArray  # data records, or -1
     whole: npt.NDArray[np.bool_]  # exactly one batch; False if not known
-    # valid batches that can have overwritten others: copies, and those whose number of offsets is not the
-    # missing one
+    # valid batches that can have overwritten others: copies, and those whose number of offsets is not the missing one
     misplaced: npt.NDArray[np.bool_]
 
     @classmethod
@@ -167,8 +166,7 @@ def damaged_spans(
     file: str, parts: Parts, n: int, bounds: OffsetBounds, delivered: RunColumns | None = None
 ) -> DamagedSpans:
     """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them."""
-    # If valid batches contradict each other, `delivered` are the ranges that are read. The offsets of the other
-    # batches may be missing too.
+    # `delivered` is needed if valid batches contradict each other: the offsets of those not read may be missing.
     bads = parts.bads
     if not n:
         return NOT_DAMAGED
@@ -191,7 +189,6 @@ def damaged_spans(
 
 def _missing(first: IntArray, last: IntArray, delivered: RunColumns, lower: int) -> tuple[IntArray, IntArray]:
     """Return the first and last offset of each misplaced batch that no other batch has, or a first above the last."""
-    # The latter if there are no such offsets, or if no range of `delivered` has higher offsets.
     before = np.searchsorted(delivered.first, first, "right")
     after = np.searchsorted(delivered.last, last)
     low = np.maximum(first, np.append(lower, delivered.last + 1)[before])
@@ -201,8 +198,6 @@ def _missing(first: IntArray, last: IntArray, delivered: RunColumns, lower: int)
 
 class OffsetBounds:
     """Computes the offsets between the valid batches before and after damage, which may be missing."""
-
-    # `chosen` are the indexes of the ranges that are read in file order, or None for all.
 
     def __init__(
         self,

@@ -36,7 +36,6 @@ class Events:
     @cached_property
     def damage_before(self) -> list[int]:
         """Number of damaged byte ranges before each valid byte range, followed by their total number."""
-        # If a damaged and a valid byte range begin at the same offset, the damaged one comes first.
         counts: list[int] = np.searchsorted(self._offsets, self.extents.columns.first, "right").tolist()
         return [*counts, len(self.damaged)]
 
@@ -52,8 +51,8 @@ class Events:
 class EventDamage:
     """Base class of callbacks that receive all damage of a segment plan at once, before the batches of the segment."""
 
-    # `PartitionLog.parts` calls `begin` before the batches of a planned segment, and `end` after them. It calls
-    # the object itself for each damaged byte range that the plan does not list.
+    # `PartitionLog.parts` calls `begin` before the batches of a planned segment, and `end` after them. It calls the
+    # object itself for each damaged byte range that the plan does not list.
 
     @abstractmethod
     def __call__(self, damage: Damage) -> None:

@@ -20,8 +20,8 @@ def split_at_wrong_offsets(
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
     """Divide batch headers into groups. Each batch with inconsistent offset fields separates two groups."""
     # Yield for each group the headers, the first offsets, and a `Bad` for the batch after it (None at the end). A
-    # negative last offset delta is inconsistent, as are inner messages whose offsets do not increase, or whose
-    # last offset is not that of the wrapper message.
+    # negative last offset delta is inconsistent, as are inner messages whose offsets do not increase, or whose last
+    # offset is not that of the wrapper message.
     firsts = table["base_offset"]
     if not (summary.wrappers or summary.negative_delta):  # usually, all offsets are correct
         yield table, firsts, None

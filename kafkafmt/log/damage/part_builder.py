@@ -28,8 +28,6 @@ NO_RUNS = RunColumns(NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHE
 class PartBuilder:
     """Combines adjacent valid batches of a segment into ranges, and collects the damaged byte ranges."""
 
-    # At most `rows` batch headers are held in memory until their batches are combined.
-
     def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: IntArray | None) -> None:
         self.stats = stats
         self.run_bytes = run_bytes
@@ -138,7 +136,6 @@ class PartBuilder:
 
     def _add_long(self, spans: IntArray, rows: IntArray, borders: IntArray) -> None:
         """Add damaged byte ranges, and merge them if too many directly follow each other."""
-        # `borders` are the indexes at which a sequence of adjacent damaged byte ranges begins or ends.
         known = spans[:, 5] != UNKNOWN_COUNT
         corrupted = ~known & (spans[:, 2] >= 0)
         kinds = np.flatnonzero((np.diff(known) != 0) | (np.diff(corrupted) != 0)) + 1
@@ -240,7 +237,6 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 
 def parts_of_scan(rows: BatchTable, spans: IntArray, cut_gaps: bool) -> Parts:
     """Return the parts of a segment that `core.scan_damaged` has scanned completely."""
-    # `spans` contains at most SINGLE_SPANS damaged spans. All positions are file positions.
     before = spans[:, 6].copy() if len(spans) else NOWHERE
     runs, run_at, bad_at = columns_of(rows, None, cut_gaps, cut_before=before)
     return Parts(runs, BadColumns(spans), run_at, bad_at)
@@ -254,8 +250,7 @@ def columns_of(
     cut_before: IntArray = NOWHERE,
 ) -> tuple[RunColumns, IntArray, IntArray]:
     """Divide an array of headers of valid batches into ranges of adjacent batches, with `core.combine_batches`."""
-    # The second and the third item contain the indexes of the ranges, and of the items of `cut_before`, in the
-    # sequence of both in file order.
+    # Also return the indexes of the ranges, and of the items of `cut_before`, among both in file order.
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
     firsts = None if firsts is None else np.ascontiguousarray(firsts)
     n = core.combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, found, before)

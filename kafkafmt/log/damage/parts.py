@@ -91,8 +91,6 @@ class Bad:
 class RunColumns:
     """Ranges of adjacent valid batches, with an array for each attribute of `Run`."""
 
-    # An unknown number of records is stored as -1.
-
     position: IntArray
     end: IntArray
     first: IntArray
@@ -138,8 +136,6 @@ class RunColumns:
 class Extents(Rows[Run]):
     """Ranges of adjacent valid batches, as a sequence. Each `Run` object is created when it is accessed."""
 
-    # `offsets` are the first and the end offset, or None if there are no ranges.
-
     def __init__(self, columns: RunColumns) -> None:
         self.columns = columns
         # Every plan needs these offsets. A cached property takes longer.
@@ -171,9 +167,9 @@ _NO_TEXTS: list[tuple[str, str]] = []
 class BadColumns:
     """Damaged byte ranges of a segment, as arrays with one item for each byte range."""
 
-    # `records` is -1 if not known. `magic`, `crc` and `stored` describe a batch whose CRC does not match, or are
-    # the values `problem`, `actual` and `stored` from `core.scan_damaged`. `texts` are codes and messages that
-    # the arrays cannot describe. `rows` is the format of `core.describe_damage`, with unused columns.
+    # `records` is -1 if not known. `magic`, `crc` and `stored` describe a batch whose CRC does not match, or are the
+    # values `problem`, `actual` and `stored` from `core.scan_damaged`. `texts` are codes and messages that the arrays
+    # cannot describe. `rows` is the format of `core.describe_damage`, with unused columns.
 
     def __init__(self, spans: IntArray = NO_SPANS) -> None:
         self._count = len(spans)
@@ -359,8 +355,6 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
 
 class Parts:
     """All bytes of a segment, divided into ranges of valid batches and damaged byte ranges."""
-
-    # `run_at` and `bad_at` are their indexes among all ranges, in file order.
 
     def __init__(self, runs: RunColumns, bads: BadColumns, run_at: IntArray, bad_at: IntArray) -> None:
         self.runs = runs

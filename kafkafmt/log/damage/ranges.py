@@ -16,8 +16,8 @@ from .segment_walker import Walker
 
 def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
     """Read and check the batches with offsets in [start, end), from that at `position` on, or return None."""
-    # They may begin before `start` and end after `end`, or at the end of the file. None: a batch is damaged,
-    # offsets are missing and `gaps` is False, or the next batch header contradicts the offsets.
+    # They may begin before `start` and end after `end`, or at the end of the file. None: a batch is damaged, offsets
+    # are missing and `gaps` is False, or the next batch header contradicts the offsets.
     runs: list[Run] = []
     for at, _, rows, error in walker.tables(position, walker.size):
         if ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any():
@@ -49,7 +49,6 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
     """Return whether the next batch header shows that the last offsets in `run` are wrong."""
-    # `sure`: the offsets of the last batch in `run` agree with the preceding batch.
     if run.end == view.size:
         return False
     try:

@@ -59,8 +59,7 @@ class Scratch:
 
     def buffer(self, size: int) -> ByteArray:
         """Return a buffer of at least `size` bytes, but of at most BUFFER_BYTES."""
-        # The buffer grows with the files. A large buffer would be slow for a single small file, because NumPy
-        # requests huge pages for it.
+        # The buffer grows with the files. For a large one, NumPy requests huge pages: slow for one small file.
         if len(self._buffer) < min(size, BUFFER_BYTES):
             self._buffer = aligned_buffer(min(2 * size, BUFFER_BYTES))
         return self._buffer
@@ -133,7 +132,6 @@ class TableReader:
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
         """Read tables of valid batches from `position` to `end`, and stop at the first damaged batch with its error."""
-        # The table with an error may be empty. The position of the error is a file position.
         step = self.first_read
         # Request bytes in advance only if the first read is large. A caller that begins with small reads may stop soon.
         if step >= len(self._buffer):

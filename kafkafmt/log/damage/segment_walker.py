@@ -75,8 +75,8 @@ class Walker(TableReader):
 
     def walk(self, cut_gaps: bool = False, cut_at: IntArray | None = None, see: See | None = None) -> Parts:
         """Divide the whole segment into ranges of adjacent valid batches and damaged byte ranges."""
-        # A range ends if the offsets do not increase, with `cut_gaps` also if an offset is missing, and before a
-        # batch whose first offset is in `cut_at` (sorted). `see` is called with the valid batches in each buffer.
+        # A range ends if the offsets do not increase, with `cut_gaps` also if an offset is missing, and before a batch
+        # whose first offset is in `cut_at` (sorted). `see` is called with the valid batches in each buffer.
         if cut_at is None and (small := self._small(cut_gaps, see)) is not None:
             return small
         self.stats = Stats()
@@ -150,7 +150,6 @@ class Walker(TableReader):
 
     def _small(self, cut_gaps: bool, see: See | None) -> Parts | None:
         """Divide a small segment into valid batches and damage with a native call, or return None if it cannot."""
-        # For small segments, this is faster than the Python code of `walk`, with the same result.
         if self.size > self.run_bytes or not self._read_small():
             return None
         base, anchor = self.base_offset, np.array([0, self.base_offset], np.int64)

@@ -127,8 +127,8 @@ def _topics_named_in(path: Location, _size: int | None) -> frozenset[str]:
 
 def _topic_of(value: bytes) -> str:
     """Return the topic in a record of `__remote_log_metadata` (Kafka: ``RemoteLogMetadataSerde``)."""
-    # The first three bytes are the frame version, the record type and its version. In the record types 0 to 2,
-    # the name of the topic follows as a compact string, of which only the length matters here.
+    # The first three bytes are the frame version, the record type and its version. In the record types 0 to 2, the name
+    # of the topic follows as a compact string, of which only the length matters here.
     if len(value) < 5 or value[1] > 2:
         return ""
     size, at = (value[3], 4) if value[3] < 0x80 else (value[3] & 0x7F | value[4] << 7, 5)

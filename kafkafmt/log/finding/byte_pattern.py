@@ -28,8 +28,8 @@ _SPECIAL = frozenset("\\.^$*+?{}[]|()")
 class BytePattern:
     """A regular expression that is applied to the bytes of keys and values. A str is encoded as UTF-8."""
 
-    # A character class, such as ``[a-z]``, must contain only ASCII characters. ValueError: the expression is
-    # invalid. TypeError: `pattern` is no str, bytes or re.Pattern of bytes.
+    # A character class, such as ``[a-z]``, must contain only ASCII characters. ValueError: the expression is invalid.
+    # TypeError: `pattern` is no str, bytes or re.Pattern of bytes.
 
     def __init__(self, pattern: str | bytes | re.Pattern[bytes]) -> None:
         if isinstance(pattern, re.Pattern):

@@ -72,7 +72,6 @@ class Conditions:
 
     def rows(self, chunk: Chunk, on_not_json: Callable[[int], None] | None = None) -> IntArray:
         """Return the row numbers of the records in `chunk` that meet all conditions, in ascending order."""
-        # `on_not_json` is called with the number of tested values that are not JSON.
         source, columns = chunk
         rows = _Rows(columns.rows)
         if self.key is not None:
@@ -143,7 +142,6 @@ def matching(
     on_not_json: Callable[[int], None] | None = None,
 ) -> Iterator[Chunk]:
     """Yield at most `limit` decoded records, as columns, that meet the conditions."""
-    # A `Chunk` contains at least one record, and is valid until the next one is requested.
     left = limit
     if left is not None and left <= 0:
         return

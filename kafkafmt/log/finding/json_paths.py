@@ -54,8 +54,7 @@ class JsonEquals:
 
     def _candidates(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
         """Return the indexes of the record values that may meet the condition, without parsing any value as JSON."""
-        # In JSON, any character of a string can be escaped with a backslash. Therefore, the result includes every
-        # record value that contains a backslash.
+        # Any character can be escaped in JSON. Therefore, the result includes every value that contains a backslash.
         pattern = self._pattern
         if pattern is None:
             return np.flatnonzero(lengths >= 0)
@@ -75,8 +74,7 @@ class JsonEquals:
 
 def count_not_json(source: Buffer, positions: IntArray, lengths: LengthArray) -> int:
     """Return the number of record values, except null, that are not JSON."""
-    # Parsing all values would take most of the time of a search. Therefore, a value that begins with ``{"`` and
-    # ends with ``}`` counts as JSON.
+    # A value that begins with ``{"`` and ends with ``}`` counts as JSON: parsing would take most of a search's time.
     view = byte_view(source)
     data = np.frombuffer(view, np.uint8)
     unclear = lengths >= 0

@@ -32,8 +32,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 class Comparison:
     """A comparison of a column with one value, or with several values for "in" and "not in"."""
 
-    # Topics are compared with str values, and all other columns with int values. Timestamps are in microseconds
-    # since 1970-01-01 UTC.
+    # Topics are compared with str values, all other columns with int values; timestamps are in microseconds.
 
     column: str
     operator: str
@@ -116,7 +115,6 @@ def narrowed(
     interval: OffsetInterval, filtered: Filter, log: PartitionLog, below_log_start: bool = False
 ) -> OffsetInterval | None:
     """Restrict an offset interval to the records that can match a filter. If no record can match, return None."""
-    # Timestamps in the filter are looked up in the time indexes (see `find_timestamp`).
     limits = offset_range(for_partition(filtered, log.topic, log.partition))
     low, high = max(interval.low, limits.low), min(interval.high, limits.high)
     if low >= high:

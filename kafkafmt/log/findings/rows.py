@@ -23,9 +23,6 @@ BLOCK = 8192
 class Rows(Sequence[T_co]):
     """A read-only sequence that creates each item from arrays when the item is accessed. Items are not cached."""
 
-    # It is equal to any other sequence with equal items.
-
-
     @abstractmethod
     def _build(self, start: int, stop: int) -> list[T_co]:
         """Create the items with the indexes [start, stop)."""

@@ -151,8 +151,8 @@ def uuid_bytes(text: str) -> bytes:
 
 def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
     """Return the keys and values of ``meta.properties``; `version` is "0" if it is missing."""
-    # Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id, and can
-    # contain directory.id.
+    # Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id, and can contain
+    # directory.id.
     values = _properties(text)
     version = values.setdefault("version", "0")
     if version not in ("0", "1"):
@@ -178,7 +178,6 @@ def meta_properties_text(values: Mapping[str, str]) -> str:
 
 def _properties(text: str) -> dict[str, str]:
     """Parse a Java properties file with comments, continuation lines and escape sequences."""
-    # A key ends at `=`, `:` or whitespace.
     values: dict[str, str] = {}
     continued = ""
     for line in re.split(r"\r\n|\r|\n", text):

@@ -111,8 +111,8 @@ def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
     """Select offset ranges with non-decreasing leader epochs that cover as many offsets as possible."""
-    # The CRC of a batch does not cover its leader epoch. Therefore, a batch with a matching CRC can have a wrong
-    # epoch. Ranges whose epoch agrees with the checkpoint's entries (`known`) have priority.
+    # The CRC of a batch does not cover its leader epoch. Therefore, a batch with a matching CRC can have a wrong epoch.
+    # Ranges whose epoch agrees with the checkpoint's entries (`known`) have priority.
     starts = [offset for _, offset in known]
     # Each candidate sequence of ranges has a last epoch (`epochs`), a weight (`weights`) and a last range (`ends`).
     # Both epochs and weights increase from candidate to candidate.
@@ -150,8 +150,8 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
     """Return the pair (epoch, end offset) with which a broker answers an OffsetsForLeaderEpoch request."""
-    # The epoch is the log's largest that is at most `epoch`, or `epoch` itself if all are larger. None: the end
-    # offset is unknown, because the log has no epochs, or `epoch` is negative or above the latest.
+    # The epoch is the log's largest that is at most `epoch`, or `epoch` itself if all are larger. None: the end offset
+    # is unknown, because the log has no epochs, or `epoch` is negative or above the latest.
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None
     if epoch == epochs[-1][0]:
@@ -162,8 +162,7 @@ def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) 
 
 def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int, int]]) -> Epochs:
     """Return the leader epochs of the checkpoint, if it agrees with the batches, and later ones of the batches."""
-    # The checkpoint is ignored if it is empty, not in increasing order, or contradicts the batches
-    # (`epoch_runs`).
+    # The checkpoint is ignored if it is empty, not in increasing order, or contradicts the batches (`epoch_runs`).
     kept = [] if contradicted(checkpoint, ()) else list(checkpoint)
     believed = believable_runs(runs, kept)
     of_batches = epochs_from(believed)
@@ -176,8 +175,8 @@ def common_end(
     leader: Sequence[tuple[int, int]], leader_end: int, follower: Sequence[tuple[int, int]], follower_end: int
 ) -> int | None:
     """Return the offset to which a follower must truncate its log, or None if a log has no leader epochs."""
-    # Kafka's counterpart is ``AbstractFetcherThread.getOffsetTruncationState`` (KIP-101, KIP-279). The latest
-    # epoch of the leader is at least that of the follower.
+    # Kafka's counterpart is ``AbstractFetcherThread.getOffsetTruncationState`` (KIP-101, KIP-279). The latest epoch of
+    # the leader is at least that of the follower.
     if not leader or not follower:
         return None
     end, epoch = follower_end, follower[-1][0]
@@ -198,8 +197,7 @@ def common_end(
 
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:
     """Merge the leader epochs of several copies of a log. On a contradiction, the first copy takes precedence."""
-    # Retention can delete the first batches of an epoch in some copies. Therefore, each epoch gets the lowest
-    # first offset that a copy contains.
+    # Each epoch gets its lowest first offset, because retention can delete the first batches in some copies.
     found: dict[int, int] = {}
     for history in histories:
         for epoch, offset in history:

@@ -51,7 +51,6 @@ def base_offset_of(file_name: str) -> int | None:
 
 def snapshot_offset_of(file_name: str) -> int | None:
     """Return the offset in the name of a producer snapshot, or None for another name."""
-    # A producer snapshot contains the producer states before the record at the offset in its name.
     return _offset_of(file_name, ".snapshot")
 
 

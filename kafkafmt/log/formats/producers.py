@@ -103,8 +103,8 @@ class Producers:
 
     def differing(self, states: bytes, offset: int) -> list[ProducerEntry]:
         """Return the entries (serialized) of the snapshot at `offset` that must be checked: they differ."""
-        # An entry is also returned if its producer is unknown, or if it contains an offset that is at least
-        # `offset`. Timestamps and coordinator epochs are not compared.
+        # An entry is also returned if its producer is unknown, or if it contains an offset that is at least `offset`.
+        # Timestamps and coordinator epochs are not compared.
         return entries_of(self._table.differing(states, offset))
 
     @property

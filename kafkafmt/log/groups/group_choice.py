@@ -67,9 +67,7 @@ def choose_from_group(
     on_message: Callable[[str], None],
 ) -> tuple[list[PartitionDir], Selection]:
     """Select the partitions and records that a consumer group would read next. GroupNotFoundError: none."""
-    # `found` includes the partitions of ``__consumer_offsets``. The result contains the partitions of topics for
-    # which the group has committed offsets, and a copy of `selection` that starts at the committed offset of each
-    # partition. For the callbacks, see `read_groups`.
+    # Return the partitions of topics with committed offsets, and a copy of `selection` that starts at these.
     state = read_groups(found.partitions, on_damage, on_message)
     committed = state.committed(group)
     topics = {topic for topic, _ in committed}

@@ -35,8 +35,8 @@ def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[byte
 
 def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
     """Yield pairs (key, value) with the value that each key had at the time `at` (ms), without deleted keys."""
-    # An offset commit counts by its commit timestamp, any other record by its record timestamp, and a transaction
-    # by that of its marker. If compaction may have removed a value, `tell` of the log gets a message.
+    # An offset commit counts by its commit timestamp, any other record by its record timestamp, and a transaction by
+    # that of its marker. If compaction may have removed a value, `tell` of the log gets a message.
     past = PartitionLog(log.directory, log.limits, tell=log.tell)
     past.transactions = _transactions_at(past, at)
     found: dict[bytes, bytes | None] = {}

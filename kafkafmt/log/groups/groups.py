@@ -79,8 +79,7 @@ def read_group_state(
     at: int | None = None,
 ) -> GroupState:
     """Read the state of all consumer groups from the partitions of `__consumer_offsets`, at `at` (ms) or now."""
-    # `on_damage` is called with the log and a `Damage`; without it, damage raises DamagedLogError. Commits that
-    # had expired at `at` are omitted.
+    # Without `on_damage`, damage raises DamagedLogError. Commits that had expired at `at` are omitted.
     state = GroupState([], [])
     commits: list[CommittedOffset] = []
     groups: dict[tuple[str, str], Group] = {}

@@ -157,8 +157,8 @@ class _Batches:
 class _Comparison:
     """Collects the offset ranges from `low` to `high` in which two copies contain different batches."""
 
-    # Each range starts and ends at a batch boundary of both copies. The records of adjacent ranges are compared
-    # in one pass, because each pass has a fixed cost.
+    # Each range starts and ends at a batch boundary of both copies. The records of adjacent ranges are compared in one
+    # pass, because each pass has a fixed cost.
 
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
         self._logs = logs
@@ -382,8 +382,8 @@ def _offset_ranges(table: BatchTable, before: int) -> tuple[IntArray, IntArray]:
 
 def _equal_batches(a: _Batches, b: _Batches, most: int) -> tuple[int, int]:
     """Return the number of batches at the start of each copy that need not be compared record by record."""
-    # Such a batch is equal to a batch of the other copy, or overlaps none. The last range of batches that only
-    # one copy contains is not counted, because more batches of this range may follow.
+    # Such a batch is equal to a batch of the other copy, or overlaps none. The last range of batches that only one copy
+    # contains is not counted, because more batches of this range may follow.
     first, last = (a.first[:most], b.first[:most]), (a.last[:most], b.last[:most])
     if any((low > high).any() or (low[1:] <= high[:-1]).any() for low, high in zip(first, last, strict=True)):
         return 0, 0

@@ -157,8 +157,7 @@ class DiffReport:
 class Span(NamedTuple):
     """A difference of a kind of `KINDS` between the first copy (side 0) and another copy (side 1)."""
 
-    # `side` is the damaged copy, or for `PRESENCE` the copy that contains what the other lacks; otherwise it is
-    # -1.
+    # `side` is the damaged copy, or for `PRESENCE` the copy that contains what the other lacks; otherwise it is -1.
 
     kind: str
     first: int | None

@@ -94,8 +94,8 @@ class LogDump:
 
     def _judged(self, bad: list[Problem]) -> list[Problem]:
         """Return the problems found by `plan_segment`, or the problems in `bad` if the file is not a segment."""
-        # `bad` contains only invalid batches. `plan_segment` also reports batches whose offsets contradict each
-        # other. It reports an incomplete last batch and a repeated batch as findings, not as damage.
+        # `bad` contains only invalid batches. `plan_segment` also reports batches whose offsets contradict each other.
+        # It reports an incomplete last batch and a repeated batch as findings, not as damage.
         if self.path.suffix != ".log":
             return bad
         try:
@@ -113,8 +113,7 @@ class LogDump:
 
     def _bad(self, walker: Walker, position: int, end: int) -> Iterator[Item]:
         """Yield what can be decoded from a range of bytes without a valid batch: at most one invalid batch."""
-        # A complete batch is marked as invalid. An incomplete one at the end of the file becomes an
-        # `InvalidBytes`.
+        # A complete batch is marked as invalid. An incomplete one at the end of the file becomes an `InvalidBytes`.
         head = walker.read(position, BATCH_HEADER_SIZE)
         size = (
             int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD

@@ -67,9 +67,9 @@ def report_groups(
     damaged: bool = False,
 ) -> GroupReport:
     """Return the committed offsets of `state` with the log end offset and the lag of each partition."""
-    # If `at` (ms) is given, lags are computed from the first record at that time or later, or else from the end
-    # of the log, and a negative lag is reported as 0. Without `at`, a lag is negative if the committed offset is
-    # above the end of the log, as in Kafka's ``ConsumerGroupCommand``.
+    # If `at` (ms) is given, lags are computed from the first record at that time or later, or else from the end of the
+    # log, and a negative lag is reported as 0. Without `at`, a lag is negative if the committed offset is above the end
+    # of the log, as in Kafka's ``ConsumerGroupCommand``.
     wanted = {(c.topic, c.partition) for c in state.offsets}
     ends: dict[tuple[str, int], int] = {}
     for directory in directories:

@@ -22,8 +22,7 @@ FREQUENT_BITS = 14
 class KeyCounter:
     """Counts distinct keys, exactly if there are few keys, and approximately if there are many."""
 
-    # If the package datasketches is missing and there are too many keys for an exact count, the keys are not
-    # counted.
+    # If the package datasketches is missing and there are too many keys for an exact count, the keys are not counted.
 
     def __init__(self) -> None:
         self._exact: Counter[bytes] | None = Counter()

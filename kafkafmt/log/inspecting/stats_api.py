@@ -190,7 +190,6 @@ class _PartitionReader:
 
     def _read_headers(self, segment: SegmentFile) -> int:
         """Count the batches of a segment from their headers, and return the offset after the last or -1 (unknown)."""
-        # If the headers are inconsistent, whole batches are read.
         found, reached = ContentCounts(deep=False), -1
         try:
             with FileView(segment.path, fill_unreadable=True) as view:

@@ -134,7 +134,6 @@ class RateCounts:
 
     def result(self, most: int = MOST_BUCKETS) -> Rate:
         """Return at most `most` buckets that contain records, in time order."""
-        # More buckets are merged: the width is also increased for later calls.
         self._limit(most)
         buckets = (RateBucket(place * self.width, n) for place, n in sorted(self._counts.items()) if n)
         return Rate(self.width, tuple(buckets))

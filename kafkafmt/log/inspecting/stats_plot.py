@@ -51,8 +51,6 @@ class ChartTopic(NamedTuple):
 
 def check_plot_path(path: str | os.PathLike[str]) -> Path:
     """Check that a chart can be written, and return its path."""
-    # ValueError: unknown suffix. ImportError: its package is missing. FileNotFoundError: there is no such
-    # directory.
     found = output_path(path)
     if found.suffix.lower() not in SUFFIXES:
         raise ValueError(

@@ -124,8 +124,8 @@ class Rate:
 
     def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
         """Return the time buckets for a chart that is `width` buckets wide, without outlying timestamps."""
-        # A few records whose timestamps are far from all others would make the chart mostly empty. At each end of
-        # the chart, at most 0.1 % of the records are omitted.
+        # A few records whose timestamps are far from all others would make the chart mostly empty. At each end of the
+        # chart, at most 0.1 % of the records are omitted.
         buckets, total = self.buckets, sum(b.records for b in self.buckets)
         low, high = 0, len(buckets)
         for at_end in (False, True):

@@ -12,8 +12,7 @@ OnDamage = Callable[[Damage], None]
 class BatchDamage:
     """Callback that collects only damage which is not listed in a segment plan (`SegmentPlan`)."""
 
-    # A plan does not list damaged records in batches with a matching CRC, or damage that occurred after it was
-    # created (`changed`).
+    # A plan lacks damaged records in batches with a matching CRC, and later damage (`changed`).
 
     def __init__(self) -> None:
         self.parts: list[Sequence[Damage]] = []
@@ -37,8 +36,7 @@ class BatchDamage:
 class CollectedDamage:
     """Callback that collects all damage, including damage that is listed in a segment plan."""
 
-    # The `Damage` objects of segment plans are created when the list is first requested. Creating them takes as
-    # long as finding the damage.
+    # Those of plans are created when the list is first requested, which takes as long as finding the damage.
 
     def __init__(self, damaged: list[Damage]) -> None:
         self._damaged = damaged

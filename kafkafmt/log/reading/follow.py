@@ -39,8 +39,7 @@ Stamp = tuple[int, ...]
 class Follower:
     """Delivers the records of one partition while a broker appends to it."""
 
-    # `discover` finds the partition again with `paths`. `Selection.end` has no effect. `gone` is True if the
-    # partition no longer exists.
+    # `discover` finds the partition again with `paths`. `Selection.end` has no effect.
 
     def __init__(
         self,
@@ -119,8 +118,7 @@ class Follower:
 
     def check(self, always: bool = False) -> None:
         """Check the partition for new batches."""
-        # If the modification times and sizes of the files have not changed, nothing is read, unless `always` is
-        # True.
+        # If the modification times and sizes of the files have not changed, nothing is read, unless `always` is True.
         try:
             stamp = self._stamp_now()
             if stamp == self._stamp and not always:

@@ -26,8 +26,8 @@ files.
 class Followers:
     """Delivers records of several partitions continuously, as soon as a broker appends them."""
 
-    # `make` creates the Follower of a partition; its bool is True if the partition existed when following
-    # started. `rescan` returns all partitions to follow; without it, new partitions are not followed.
+    # `make` creates the Follower of a partition; its bool is True if the partition existed when following started.
+    # `rescan` returns all partitions to follow; without it, new partitions are not followed.
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class Followers:
         idle_timeout: float | None = None,
     ) -> Iterator[tuple[Follower, core.Record]]:
         """Yield records, with the partition's Follower, when they are appended. Check every `poll` seconds."""
-        # Without a callback from `on_damage`, damage raises DamagedLogError. Stop after `idle_timeout` seconds
-        # without a new record, or when no partition remains and none can be added.
+        # Without a callback from `on_damage`, damage raises DamagedLogError. Stop after `idle_timeout` seconds without
+        # a new record, or when no partition remains and none can be added.
         last = time.monotonic()
         while True:
             for follower in self.check():

@@ -39,15 +39,14 @@ class TimeBounds(NamedTuple):
     """Bounds for the offset of the first record whose timestamp is at least the requested timestamp."""
 
     after: int  # inclusive: up to it, all records have earlier timestamps
-    # up to it, a record should have the timestamp or a later one, according to an unchecked entry; None
-    # without one
+    # up to it, a record should have the timestamp or a later one, according to an unchecked entry; None without one
     upto: int | None
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
     """Return a position from the offset index at which a search for `offset` can start, or 0."""
-    # A batch starts there, and all earlier batches have lower offsets. With `exactly`, the batch at an entry's
-    # position must contain the entry's offset: in a compacted log, this confirms the base offset.
+    # A batch starts there, and all earlier batches have lower offsets. With `exactly`, the batch at an entry's position
+    # must contain the entry's offset: in a compacted log, this confirms the base offset.
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
     entry, _ = _around(
@@ -83,8 +82,7 @@ def last_position_below(segment: SegmentFile, view: FileView, offset: int) -> in
 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
     """Use the time index to find bounds for the offset of the first record at `timestamp` (ms) or later, or None."""
-    # None: the time index is empty, or no batch has the last offset and maximum timestamp of its last entry
-    # before `timestamp`.
+    # None: the time index is empty, or no batch matches its last entry before `timestamp`.
     if segment.base_offset is None:
         return None
     before, following = _around(segment.sibling_place(".timeindex"), TIME_ENTRY, timestamp - 1, view)

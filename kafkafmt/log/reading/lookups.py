@@ -38,8 +38,8 @@ class Place(NamedTuple):
 def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
     """Find the first record whose timestamp is at least `timestamp` (in ms). If there is none, return None."""
     # The search starts at the log start offset or, with `below_log_start`, at the first record. It relies on the
-    # maximum timestamps in batch headers. As in a broker (``UnifiedLog.fetchOffsetByTimestamp``), control batches
-    # and aborted records are also searched. Damaged batches are skipped.
+    # maximum timestamps in batch headers. As in a broker (``UnifiedLog.fetchOffsetByTimestamp``), control batches and
+    # aborted records are also searched. Damaged batches are skipped.
     low = 0 if below_log_start else log.log_start_offset
     reader = _reader(log, low)
     for segment in _segments_reaching(log, timestamp, low):
@@ -86,8 +86,7 @@ def _largest_before(log: PartitionLog, i: int, end: int) -> int:
 
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
     """Yield the segments whose largest timestamp is at least `timestamp`, and that have offsets from `low` on."""
-    # The largest timestamp of each segment is cached, as in a broker. Every segment must be checked, because
-    # timestamps need not increase.
+    # As in a broker, it is cached. Every segment must be checked, because timestamps need not increase.
     largest, at = log.largest_timestamps, log.first_segment(low)
     while len(ahead := np.flatnonzero((largest[at:] >= timestamp) | (largest[at:] == UNKNOWN))):
         at += int(ahead[0])
@@ -143,8 +142,8 @@ def find_batch_start(log: PartitionLog, offset: int) -> int:
 
 def _batch_start_near_index(segment: SegmentFile, view: FileView, offset: int, max_batch_bytes: int) -> int | None:
     """Return the result of `find_batch_start` for one segment, read from the nearest index entry, or None."""
-    # Only `PartitionLog.parts` can determine which batch is valid if the batches are damaged or have format 0 or
-    # 1, offsets are missing between them, or `offset` is more than SCAN_BYTES after the index entry.
+    # Only `PartitionLog.parts` can determine which batch is valid if the batches are damaged or have format 0 or 1,
+    # offsets are missing between them, or `offset` is more than SCAN_BYTES after the index entry.
     if is_hole(view):
         return offset
     position = position_before(segment, view, offset, exactly=True)

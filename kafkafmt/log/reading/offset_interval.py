@@ -12,8 +12,8 @@ from ...records.reader import ALL_OFFSETS, OffsetLimits
 class OffsetInterval:
     """Specification of the records of one partition to read, as returned by `Selection.resolve`."""
 
-    # `low` and `high` (exclusive) are offsets of batches according to their headers. They may divide the records
-    # among tasks, so they omit only records of batches that are partly outside.
+    # `low` and `high` (exclusive) are offsets of batches according to their headers. They may divide the records among
+    # tasks, so they omit only records of batches that are partly outside.
 
     low: int = 0
     high: int = NO_END
@@ -37,7 +37,6 @@ class OffsetInterval:
 
     def stable(self, last_stable_offset: int, is_log_end: bool) -> OffsetInterval:
         """Return the part of the interval below the last stable offset."""
-        # `is_log_end`: it is the end of the log, because no transaction is open.
         if self.high <= last_stable_offset:
             return self
         return replace(self, high=last_stable_offset, to_log_end=is_log_end)

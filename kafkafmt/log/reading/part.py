@@ -35,8 +35,8 @@ SMALL_EXTENT = 1 << 16
 class Part:
     """Batches of a segment that were read into one buffer. The object is valid until the next `Part` is read."""
 
-    # If they belong to several ranges of valid batches, `group` contains these, `group_rows` the rows at which
-    # they begin, and `extent` is the last range.
+    # If they belong to several ranges of valid batches, `group` contains these, `group_rows` the rows at which they
+    # begin, and `extent` is the last range.
 
     plan: SegmentPlan
     extent: Run
@@ -142,8 +142,8 @@ def _count_first(mask: npt.NDArray[np.bool_]) -> int:
 class GroupReader:
     """Reads several small ranges of valid batches into one buffer, with other ranges between them in the file."""
 
-    # A `Part` for several small ranges takes little more time than one for a single range. With `ends_at_damage`,
-    # no damaged byte range is between two ranges of a `Part`.
+    # A `Part` for several small ranges takes little more time than one for a single range. With `ends_at_damage`, no
+    # damaged byte range is between two ranges of a `Part`.
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
         self._events = events

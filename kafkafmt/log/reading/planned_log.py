@@ -202,10 +202,10 @@ class PlannedLog:
 
     def _check_replaced(self, segment: SegmentFile) -> None:
         """Raise an error if a broker has merged a segment with the next one since the directory was listed."""
-        # The log cleaner can merge several small segments into the file of the first one. There, the batches of
-        # the others would be reported as damage, because their offsets are not below the next listed base offset.
-        # If the file of the first is missing too, retention has removed both. The check is not needed if the
-        # batch at the end of the file is read: it would belong to the last of the merged segments.
+        # The log cleaner can merge several small segments into the file of the first one. There, the batches of the
+        # others would be reported as damage, because their offsets are not below the next listed base offset. If the
+        # file of the first is missing too, retention has removed both. The check is not needed if the batch at the end
+        # of the file is read: it would belong to the last of the merged segments.
         if segment.next_base is None or segment.base_offset is None:
             return
         following = self.segments[self.first_segment(segment.next_base)]
@@ -366,9 +366,9 @@ class PlannedLog:
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """Plan only the batches with offsets in [start, end), or return None if the whole segment must be planned."""
-        # The first batch is found with the offset index, or else with batch headers. None: all offsets are
-        # requested, the segment is already planned, a batch is damaged, or offsets are missing although the log
-        # is not compacted. Only a plan of the whole segment shows which batches are damaged or out of place.
+        # The first batch is found with the offset index, or else with batch headers. None: all offsets are requested,
+        # the segment is already planned, a batch is damaged, or offsets are missing although the log is not compacted.
+        # Only a plan of the whole segment shows which batches are damaged or out of place.
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):
             return None

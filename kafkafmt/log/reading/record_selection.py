@@ -85,8 +85,7 @@ class Selection:
 
     def resolve(self, log: PartitionLog) -> OffsetInterval:
         """Convert the bounds of the selection to offsets in one partition."""
-        # `PartitionLog.chunks` limits the end to the last stable offset later, because this requires reading a
-        # part of the log.
+        # `PartitionLog.chunks` limits the end to the last stable offset later, because this requires reading.
         low = 0 if self.below_log_start else log.log_start_offset
         first, end = ALL_OFFSETS
         if self.start is not None:

@@ -21,8 +21,7 @@ class Remainder:
     """The batches of a segment that a reader has not delivered yet."""
 
     # Several tasks can read a segment. The borders of their byte ranges also divide the offsets, so no offset is
-    # delivered twice, also if the offset index is wrong. A batch belongs to the task that its last offset belongs
-    # to.
+    # delivered twice, also if the offset index is wrong. A batch belongs to the task that its last offset belongs to.
 
     position: int = 0
     end: int = NO_END  # exclusive

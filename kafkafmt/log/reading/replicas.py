@@ -53,9 +53,9 @@ def in_order(found: list[PartitionDir]) -> list[PartitionDir]:
 
 def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
     """Return the partition directories to read, ordered by topic, partition and path."""
-    # Of several readable directories of a partition, "longest" selects the one with the highest end offset;
-    # without `replicas`, DuplicatePartitionError is raised. Directories that are only listed, such as deleted
-    # partitions, are always returned.
+    # Of several readable directories of a partition, "longest" selects the one with the highest end offset; without
+    # `replicas`, DuplicatePartitionError is raised. Directories that are only listed, such as deleted partitions, are
+    # always returned.
     kept: list[PartitionDir] = []
     chosen: dict[tuple[str, int], int] = {}  # indexes in `kept`
     for p in in_order(found):

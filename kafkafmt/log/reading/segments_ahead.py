@@ -18,8 +18,8 @@ MOST_AHEAD = 8
 class SegmentsAhead:
     """Iterates over the segments to read. If they have URLs, the next segments are opened in the background."""
 
-    # More than one segment is opened if they are small, so that a scan does not wait for each of them.
-    # `stretches` maps the names of segments that are read only partly to byte ranges.
+    # More than one segment is opened if they are small, so that a scan does not wait for each of them. `stretches` maps
+    # the names of segments that are read only partly to byte ranges.
 
     def __init__(self, segments: Iterator[SegmentFile], start: int, end: int, stretches: Mapping[str, Stretch]) -> None:
         self._segments = segments

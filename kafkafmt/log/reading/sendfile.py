@@ -53,8 +53,7 @@ def send(
 ) -> Sent:
     """Send batches from that with `offset` to `end` to a file or socket, but not an incomplete one at the end."""
     # The first batch is sent even if it is larger than `max_bytes`. Without `whole_batches`, the last one may be
-    # truncated, as in a fetch response. KafkaFormatError: the header of a batch is damaged before the last
-    # segment.
+    # truncated, as in a fetch response. KafkaFormatError: the header of a batch is damaged before the last segment.
     handle = target if isinstance(target, int) else target.fileno()
     sent, following = 0, max(offset, log.log_start_offset)
     for segment in log.segments[log.first_segment(following) :]:

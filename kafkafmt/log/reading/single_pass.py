@@ -66,10 +66,10 @@ class UnconfirmedError(Exception):
 class SinglePass:
     """Reads a byte range of an open segment, or the whole segment, in one pass."""
 
-    # `headers_only`: if possible, the buffers of the `Part` objects are empty, the byte ranges are larger, and
-    # none is held in memory. `complete`: all batches were read and confirmed. `divided`: the offset index was
-    # used. `failed`: a byte range failed a check, or the index cannot be used. `remainder` was not confirmed.
-    # UnavailableSegmentError: the file is too small for `stretch`.
+    # `headers_only`: if possible, the buffers of the `Part` objects are empty, the byte ranges are larger, and none is
+    # held in memory. `complete`: all batches were read and confirmed. `divided`: the offset index was used. `failed`: a
+    # byte range failed a check, or the index cannot be used. `remainder` was not confirmed. UnavailableSegmentError:
+    # the file is too small for `stretch`.
 
     def __init__(
         self,
@@ -130,9 +130,9 @@ class SinglePass:
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
         """Return whether reading can begin at the byte range `found`, because all batches before it can be skipped."""
-        # If the offset in the index entry is above `start`, the batches directly before it are checked too.
-        # Otherwise, the first offset in the byte range must be at most `start`, and in a compacted log, the last
-        # offset of the first batch must also be equal to that of the entry.
+        # If the offset in the index entry is above `start`, the batches directly before it are checked too. Otherwise,
+        # the first offset in the byte range must be at most `start`, and in a compacted log, the last offset of the
+        # first batch must also be equal to that of the entry.
         border = found.start
         if not border.indexed:
             return True
@@ -144,8 +144,8 @@ class SinglePass:
 
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
         """Return the first offset of the batch at `border`, if the batches before and after it match the index."""
-        # It must be an inner border; its first offset must be above `after`, the offset of the previous entry;
-        # the bytes from that entry must be valid batches with lower offsets, and without a gap unless the log was
+        # It must be an inner border; its first offset must be above `after`, the offset of the previous entry; the
+        # bytes from that entry must be valid batches with lower offsets, and without a gap unless the log was
         # compacted.
         first = self._first_offset_at(border, after)
         if first is None:
@@ -157,8 +157,8 @@ class SinglePass:
 
     def _confirmed(self, found: Range, expected: int) -> Part | None:
         """Read and check the batches of a byte range, or return None if a CRC, offset or index entry is wrong."""
-        # All offsets must be at least `expected`, and consecutive if the log was not compacted and the segment
-        # contains other bytes. If the batches show that the log was compacted, set `compacted`.
+        # All offsets must be at least `expected`, and consecutive if the log was not compacted and the segment contains
+        # other bytes. If the batches show that the log was compacted, set `compacted`.
         end = found.end.position
         # If offsets are missing, a batch in another range can contain them. Only a plan delivers that batch in order.
         dense = not self.compacted and (found.start.indexed or found.end.indexed)
@@ -218,8 +218,7 @@ class SinglePass:
 
     def _first_offset_at(self, border: Border, after: int) -> int | None:
         """Return the first offset of the batch at `border`, or None if it is unknown or contradicts the index."""
-        # It must be above `after`, the offset in the previous index entry. There is no entry at the ends of a
-        # segment.
+        # It must be above `after`, the offset in the previous index entry. There is no entry at the ends of a segment.
         first = first_offset_at(self._view, border) if border.indexed else None
         return first if first is not None and after < first else None
 

@@ -52,8 +52,8 @@ def merge_partition(
     logs: Sequence[PartitionLog], output: Path, stop_at_first: bool, bounds: Bounds, run: Run, abort_open: bool
 ) -> Merged | None:
     """Merge the replicas of one partition into a new directory below `output`."""
-    # A replica that cannot be read is reported. If none can be read, return None. OSError: the copy cannot be
-    # written, a replica has changed, or the topic ids differ.
+    # A replica that cannot be read is reported. If none can be read, return None. OSError: the copy cannot be written,
+    # a replica has changed, or the topic ids differ.
     found, rebuild = [], False
     for log in logs:
         with run.reading(log.directory):

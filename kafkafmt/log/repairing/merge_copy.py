@@ -258,8 +258,7 @@ class MergedDirectory:
 
     def _copy(self, target: int, rows: Headers, views: dict[int, tuple[int, FileView]]) -> None:
         """Append batches of one segment file to `target`, and correct a corrupted base offset."""
-        # `views` keeps the last segment file of each replica open, because small groups can alternate between the
-        # replicas.
+        # `views` keeps the last file of each replica open, because small groups can alternate between them.
         if _is_changed(rows)[0]:
             for row in rows:
                 write_all(target, batch_bytes(self.replicas, row))
@@ -276,9 +275,8 @@ class MergedDirectory:
 
     def _checkpoints(self, first: int) -> dict[str, int]:
         """Return the checkpoint entries of the merged partition, by checkpoint file name."""
-        # The log start offset is the leader's, the high watermark the highest (limited to `usable_end`), the
-        # cleaner offset the lowest of the replicas that contribute batches (`first` if one has none; no entry if
-        # all have none).
+        # The log start offset is the leader's, the high watermark the highest (limited to `usable_end`), the cleaner
+        # offset the lowest of the replicas that contribute batches (`first` if only some have one).
         found: dict[str, int] = {}
         leader = self._leader.log.directory.checkpoints
         if LOG_STARTS in leader:

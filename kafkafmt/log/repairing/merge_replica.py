@@ -187,8 +187,8 @@ def _groups(*keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
 
 def _confirmed(replica: Replica, marks: Sequence[int]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """Return the base offset of each batch, and whether a neighbour, the file name or a high watermark confirms it."""
-    # If the last batch does not continue the previous one, although nothing between them is damaged, and the
-    # offset that continues it ends the batch at a high watermark, this offset is returned.
+    # If the last batch does not continue the previous one, although nothing between them is damaged, and the offset
+    # that continues it ends the batch at a high watermark, this offset is returned.
     rows = replica.headers
     firsts = rows["first"].copy()
     expected = np.concatenate(([replica.start], rows["last"] + 1))[:-1]
@@ -204,9 +204,8 @@ def _confirmed(replica: Replica, marks: Sequence[int]) -> tuple[IntArray, npt.ND
 
 def _repair_offsets(replicas: Sequence[Replica]) -> None:
     """Replace the offset of a batch if another replica, or the high watermark, proves that it is corrupted."""
-    # The CRC of a batch does not cover its base offset. An unconfirmed batch gets the offset at which another
-    # replica has it. If no replica confirms an offset, one that continues any batch is used, otherwise the
-    # lowest.
+    # The CRC of a batch does not cover its base offset. An unconfirmed batch gets the offset at which another replica
+    # has it. If no replica confirms an offset, one that continues any batch is used, otherwise the lowest.
     rows = np.concatenate([r.headers for r in replicas])
     if not len(rows):
         return
@@ -243,9 +242,8 @@ def _repair_offsets(replicas: Sequence[Replica]) -> None:
 
 def _repair_epochs(replicas: Sequence[Replica]) -> None:
     """Replace corrupted leader epochs in batches that several replicas contain."""
-    # The CRC of a batch does not cover its leader epoch. The lowest epoch is used, because a corrupted high epoch
-    # would give its replica priority. `trusted_epochs` ignores a corrupted low epoch, because epochs never
-    # decrease.
+    # The CRC of a batch does not cover its leader epoch. The lowest epoch is used, because a corrupted high epoch would
+    # give its replica priority. `trusted_epochs` ignores a corrupted low epoch, because epochs never decrease.
     rows = np.concatenate([r.headers for r in replicas])
     if not len(rows):
         return
@@ -271,8 +269,8 @@ def _runs(headers: Headers) -> list[tuple[int, int, int]]:
 
 def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
     """Return the leader epochs in the leader's log, each with its earliest possible start offset."""
-    # It is exact if a checkpoint contains it. Otherwise, the first batches may be lost, and it is the offset
-    # after the last valid batch of the previous epoch.
+    # It is exact if a checkpoint contains it. Otherwise, the first batches may be lost, and it is the offset after the
+    # last valid batch of the previous epoch.
     exact = {epoch: offset for r in replicas for epoch, offset in {*r.checkpoint} & {*r.epochs}}
     found: Epochs = []
     for epoch, offset in leader.epochs:
@@ -285,8 +283,8 @@ def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
 
 def ranked(replicas: Sequence[Replica]) -> list[Replica]:
     """Order replicas by leader epoch and end offset, the leader first. Set the `usable_end` of each replica."""
-    # Without leader epochs, only records before the high watermark are used, because such a follower truncates
-    # its log to it; if it is also unknown, records before the leader's end offset.
+    # Without leader epochs, only records before the high watermark are used, because such a follower truncates its log
+    # to it; if it is also unknown, records before the leader's end offset.
     _repair_offsets(replicas)
     stored = {id(replica): replica.headers["epoch"].copy() for replica in replicas}
     _repair_epochs(replicas)
@@ -342,9 +340,9 @@ def bytes_from(headers: Headers, offset: int) -> int:
 
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
     """Return the ranges of offsets that are valid in no replica, or only in batches that were not chosen."""
-    # If a replica's damaged end is larger than the merged log from the first damaged offset (in bytes), all
-    # offsets after the merged log are lost (last offset None). Offsets before its first batch are lost only if a
-    # replica is damaged there: compaction may have removed them.
+    # If a replica's damaged end is larger than the merged log from the first damaged offset (in bytes), all offsets
+    # after the merged log are lost (last offset None). Offsets before its first batch are lost only if a replica is
+    # damaged there: compaction may have removed them.
     valid = [pair for replica in replicas for pair in replica.valid_ranges()]
     covered = joined_ranges(np.array([v[0] for v in valid], np.int64), np.array([v[1] for v in valid], np.int64))
     missing = without_ranges([(start, end - 1)] if start < end else [], covered)

@@ -83,10 +83,9 @@ def salvage_partition(
     rebuild: bool = False,
 ) -> Salvaged:
     """Copy the valid batches of a partition into a new directory below `output`, without a sync."""
-    # After an error, the new directory is removed. `rebuild`: rebuild the batches that Kafka's Java code does not
-    # read to their end; otherwise, there must be none. OSError: the source has changed (EIO), no index can hold
-    # the batches of a segment (EINVAL), no broker accepts the name, or the directory is a link to a place outside
-    # `bounds`.
+    # After an error, the new directory is removed. `rebuild`: rebuild the batches that Kafka's Java code does not read
+    # to their end; otherwise, there must be none. OSError: the source has changed (EIO), no index can hold the batches
+    # of a segment (EINVAL), no broker accepts the name, or the directory is a link to a place outside `bounds`.
     directory = log.directory
     left_out = (bounds or Bounds.around(directory)).apply_to(directory)
     holes = holes_of(without_losses(damaged))
@@ -301,8 +300,7 @@ class PartitionCopy:
 
     def _abort_transactions(self) -> None:
         """Append an abort marker for each open transaction, in a new segment."""
-        # In a segment with old records, the current time of the markers would delay the deletion of these records
-        # by a broker's retention.
+        # In a segment with old records, the markers, with the current time, would delay a broker's retention.
         end = self.made.next_offset
         epochs = self._epochs(0, end)
         markers = abort_markers(self.made.open, end, epochs[-1][0] if epochs else 0, now_millis())

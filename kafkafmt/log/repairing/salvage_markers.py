@@ -40,8 +40,8 @@ from .span_tables import tables_of
 class _Lost(NamedTuple):
     """A lost abort marker, with the values that are needed to write it again."""
 
-    # Producer epoch and timestamp are those of the last batch of the transaction, the leader epoch that of the
-    # batch before the marker.
+    # `producer_epoch` and `timestamp` are of the transaction's last batch, `leader_epoch` of the batch before the
+    # marker.
 
     entry: Aborted
     producer_epoch: int
@@ -171,8 +171,7 @@ def restored_markers(
     log: PartitionLog, kept: Sequence[tuple[SegmentFile, IntArray]], to_the_end: bool, snapshots: SourceSnapshots
 ) -> dict[str, list[Restored]]:
     """Return the markers to restore in each segment of a copy, by segment name."""
-    # `kept` are the byte ranges that are copied from each segment. `to_the_end`: also restore markers after the
-    # last batch.
+    # `to_the_end`: also restore markers after the last batch.
     if not log.transactions.unmarked:
         return {}
     search, scratch, copier = _Search(log.transactions.unmarked), Scratch(), SpanCopier()
@@ -218,8 +217,8 @@ def abort_markers(
     transactions: Iterable[ProducerEntry], offset: int, leader_epoch: int, timestamp: int | None = None
 ) -> dict[int, Restored]:
     """Return abort markers for open transactions from `offset` on, by producer id."""
-    # By default, the timestamp is that of the producer's last batch. A transaction is omitted if no marker can
-    # end it (negative id or epoch), or if the offset is too large for a log.
+    # By default, the timestamp is that of the producer's last batch. A transaction is omitted if no marker can end it
+    # (negative id or epoch), or if the offset is too large for a log.
     markers: dict[int, Restored] = {}
     for entry in transactions:
         if entry.producer_id >= 0 and entry.epoch >= 0 and offset < MAX_OFFSET:

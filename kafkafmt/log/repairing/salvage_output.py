@@ -80,8 +80,8 @@ def finish_directory(
     output: Path, partitions: Iterable[Salvaged], roots: Iterable[Location], bounds: Bounds | None = None
 ) -> list[str]:
     """Write the files of a log directory of complete partitions, without a sync."""
-    # Return messages about missing files. The first valid `meta.properties` in `roots`, which identifies the
-    # broker, is copied.
+    # Return messages about missing files. The first valid `meta.properties` in `roots` is copied: it identifies the
+    # broker.
     messages = []
     made, sources = list(partitions), list(roots)
     bounds = bounds or Bounds(sources)
@@ -129,8 +129,8 @@ def _copy(source: Location, target: Path) -> None:
 class Output:
     """Builds a log directory in a hidden subdirectory, and moves the complete files to their final place."""
 
-    # In a ``with`` block of `opened`, write files to the directory `work`, and call `publish`. The target must be
-    # new or empty, except for the `.kafkafmt-salvage` of an interrupted run.
+    # In a ``with`` block of `opened`, write files to the directory `work`, and call `publish`. The target must be new
+    # or empty, except for the `.kafkafmt-salvage` of an interrupted run.
 
     def __init__(self, target: Path, mode: int = 0o777, doing: str = "salvaging") -> None:
         self.target = target

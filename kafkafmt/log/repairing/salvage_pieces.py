@@ -62,8 +62,8 @@ def _sorted(parts: list[IntArray]) -> IntArray:
 
 def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return three arrays: first offset, last offset and number of records of each batch in `table`."""
-    # The header of a wrapper message contains only its last offset. To find the first offset, it is decompressed.
-    # If it is empty, or contradicts its last inner message, the first offset is set to the last offset + 1.
+    # The header of a wrapper message contains only its last offset. To find the first offset, it is decompressed. If it
+    # is empty, or contradicts its last inner message, the first offset is set to the last offset + 1.
     firsts, lasts, counts = table["base_offset"].copy(), last_offsets(table), table["count"].astype(np.int64)
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
     for i in np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2)).tolist():

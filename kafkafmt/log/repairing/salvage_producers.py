@@ -19,8 +19,7 @@ class SourceSnapshots:
 
     def at(self, offset: int, producers: Producers, earlier: bool) -> bytes | None:
         """Return the serialized entries of a usable snapshot at `offset` (if `earlier`: or before), or None."""
-        # A snapshot cannot be used if it is unreadable or inconsistent, or contradicts the state of the copied
-        # batches.
+        # A snapshot cannot be used if it is unreadable or inconsistent, or contradicts the state of the copied batches.
         for i in range(bisect_right(self.offsets, offset) - 1, -1, -1):
             at = self.offsets[i]
             if at < offset and not earlier:

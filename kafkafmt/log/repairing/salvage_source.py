@@ -61,8 +61,8 @@ class Bounds:
 
     def apply_to(self, directory: PartitionDir) -> list[LeftOut]:
         """Exclude and return files that are symbolic links to places outside the given paths."""
-        # Such a checkpoint of the log directory is ignored too, but not returned. OSError: the topic name is
-        # invalid, or the partition directory is such a link.
+        # Such a checkpoint of the log directory is ignored too, but not returned. OSError: the topic name is invalid,
+        # or the partition directory is such a link.
         if not can_be_checkpointed(directory.topic, directory.partition):
             allowed = "1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
             why = f"no broker accepts this topic name (it needs {allowed}); rename the directory to salvage it"

@@ -61,8 +61,7 @@ class Salvaged:
 
     def narrow(self, folder: Path) -> None:
         """Set the final permissions of the copy's files, which are now in `folder`."""
-        # Files that were created after `salvage_partition` returned get the permissions that all segments have in
-        # common.
+        # Files that were created later get the permissions that all segments have in common.
         for name in list_directory(folder)[1]:
             mode = self.modes.get(name)
             # A file with a known mode was created with this mode and the owner's permissions.

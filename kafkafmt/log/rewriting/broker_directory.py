@@ -58,8 +58,7 @@ class BrokerDirectory:
     """Locks the log directory of a broker. Use an instance as a context manager."""
 
     # `metadata_directory` contains the metadata log. RestoreError: `path` is not a log directory of a broker, the
-    # metadata log is missing, or it belongs to another cluster. BlockingIOError: another process uses the
-    # directory.
+    # metadata log is missing, or it belongs to another cluster. BlockingIOError: another process uses the directory.
 
     def __init__(self, path: Path, metadata_directory: Path | None = None) -> None:
         self.path: Path = path
@@ -181,8 +180,8 @@ class BrokerDirectory:
 
     def publish(self, partitions: Iterable[tuple[Target, Restored]]) -> None:
         """Sync the restored partitions, rename them, and update the checkpoints."""
-        # The clean shutdown file does not exist while partitions are replaced. If the process dies during this
-        # time, the broker recovers all partitions when it starts.
+        # The clean shutdown file does not exist while partitions are replaced. If the process dies during this time,
+        # the broker recovers all partitions when it starts.
         done = list(partitions)
         for target, restored in done:
             self._give_away(target, restored)

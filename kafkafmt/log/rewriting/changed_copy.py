@@ -11,8 +11,7 @@ from ..repairing import PartitionCopy
 class ChangedCopy(PartitionCopy):
     """Copies one partition, and removes or rebuilds batches."""
 
-    # `unsure`: batches of the source, other than those removed on purpose, may be missing. A producer may then be
-    # listed only in a producer snapshot.
+    # `unsure`: lost batches of the source may have left a producer only in a producer snapshot.
 
     unsure: bool
 

@@ -47,8 +47,8 @@ class LastBatches:
 class TransactionTracker:
     """Finds aborted batches and removable transaction markers. Pass all batches in offset order."""
 
-    # A marker can be removed if the log contains no batch of its transaction, and if its delete horizon has
-    # passed. Kafka sets it when it removes the last batch of a transaction.
+    # A marker can be removed if the log contains no batch of its transaction, and if its delete horizon has passed.
+    # Kafka sets it when it removes the last batch of a transaction.
 
     def __init__(self, transactions: Transactions, now: int) -> None:
         self._aborted: dict[int, tuple[IntArray, IntArray]] = {

@@ -68,8 +68,7 @@ class Head:
 
     def repeats(self, other: Head) -> bool:
         """Return whether both headers have the same offset and length, so that they belong to copies of one batch."""
-        # A batch cannot contain another batch of the same length. The CRC is not compared: in an incomplete
-        # batch, other bytes can be in its place.
+        # A batch cannot contain one of its length. The CRC is not compared: an incomplete batch may not have it.
         return len(self.data) >= ENTRY_OVERHEAD and self.data[:ENTRY_OVERHEAD] == other.data[:ENTRY_OVERHEAD]
 
     def continues(self, expected: int) -> bool:
@@ -101,8 +100,7 @@ def header_continues(head: bytes, expected: int) -> bool:
 
 def header_stands(head: bytes, expected: int) -> bool:
     """Return whether `head` can be the header of a batch or message, which can be incomplete at the end of a file."""
-    # Only complete fields are checked: the base offset must be at least `expected`, the length possible, and the
-    # magic known.
+    # Only complete fields are checked: a base offset from `expected` on, a possible length, a known magic.
     if not head:
         return False
     offset = head[:LENGTH_AT]

@@ -44,9 +44,9 @@ assert _HEADER.itemsize == BATCH_HEADER_SIZE
 
 def header_tables(view: FileView, first_offset: int, next_base: int | None) -> Iterator[BatchTable]:
     """Yield the headers of all batches in a segment in file order, in tables that are valid until the next one."""
-    # Offsets are at least `first_offset`; `next_base` is the base offset of the next segment.
-    # UnclearHeadersError: a header is impossible, offsets do not increase, the file ends inside a batch, or the
-    # CRC of a small batch does not match. The caller must then check the whole segment with `plan_segment`.
+    # Offsets are at least `first_offset`; `next_base` is the base offset of the next segment. UnclearHeadersError: a
+    # header is impossible, offsets do not increase, the file ends inside a batch, or the CRC of a small batch does not
+    # match. The caller must then check the whole segment with `plan_segment`.
     scan = _HeaderScan(view)
     before = first_offset - 1
     while (rows := scan.read()) is not None:

@@ -76,8 +76,8 @@ def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTa
 class HeaderWalk:
     """Reads the batch headers of consecutive segments in order."""
 
-    # If the last batches of a segment are small, the next segment is read in blocks from the start. `read` does
-    # not return batches below `first_returned`, but checks them.
+    # If the last batches of a segment are small, the next segment is read in blocks from the start. `read` does not
+    # return batches below `first_returned`, but checks them.
 
     view: FileView
     position: int
@@ -120,9 +120,8 @@ class HeaderWalk:
 
     def read(self) -> TransactionalBatches | None:
         """Read the next batch header, or a block of small batches, or return None at the end of the byte range."""
-        # UnclearHeadersError: a header is impossible, offsets do not increase, a batch that may be a marker is
-        # damaged, or a control batch has no readable marker. Also for wrapper messages, because no CRC covers
-        # their offsets.
+        # UnclearHeadersError: a header is impossible, offsets do not increase, a batch that may be a marker is damaged,
+        # or a control batch has no readable marker. Also for wrapper messages, because no CRC covers their offsets.
         if self.position >= self._end:
             return None
         if self._small >= FEW_BATCHES:
@@ -217,8 +216,7 @@ class HeaderWalk:
 
 def _markers_in(buffer: Buffer, rows: BatchTable, attributes: int) -> dict[int, Marker]:
     """Return the transaction markers in the control batches in `rows`, by offset."""
-    # `attributes` contains the control bit if any batch is a control batch. UnclearHeadersError: a marker is
-    # missing or not plain (see `core.read_markers`).
+    # UnclearHeadersError: a marker is missing or not plain (see `core.read_markers`).
     if not attributes & CONTROL_BIT:
         return {}
     markers = core.read_markers(buffer, rows, Marker)

@@ -39,8 +39,8 @@ class Reached(NamedTuple):
 
 def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps: bool = True) -> Reached | None:
     """Search for the first batch at or after `position` that contains `offset` or a later offset."""
-    # CRCs are not checked. A batch must begin at `position`, after one whose last offset is `last`. None: a
-    # header is damaged, the offsets do not increase, or offsets are missing and `gaps` is False.
+    # CRCs are not checked. A batch must begin at `position`, after one whose last offset is `last`. None: a header is
+    # damaged, the offsets do not increase, or offsets are missing and `gaps` is False.
     buffer, table = aligned_buffer(MAX_HEADERS_READ), np.empty(TABLE_ROWS, BATCH_DTYPE)
     step, before = HEADERS_READ, position
     while position < end:

@@ -47,8 +47,7 @@ class Border:
     """A position at which a segment can be divided: the segment's start or end, or a batch position in its index."""
 
     position: int
-    # offset of the index entry: at least the batch's last offset; at a segment's start or end, its last
-    # possible offset
+    # offset of the index entry: at least the batch's last offset; at a segment's start or end, its last possible offset
     upto: int
     indexed: bool = True  # False for the start and the end of a segment
     # no task reads the bytes beyond; if the index is wrong, selected batches can be there
@@ -98,9 +97,8 @@ def divide(
     range_bytes: int = RANGE_BYTES,
 ) -> list[Range] | None:
     """Divide a byte range of a segment into ranges of about `range_bytes` that can contain [start, end)."""
-    # A range is larger if two consecutive index entries are farther apart. None: the index cannot be used,
-    # because it is invalid, its entries are more than MAX_RANGE_BYTES apart, or it has no entry for a border of
-    # `stretch`.
+    # A range is larger if two consecutive index entries are farther apart. None: the index cannot be used, because it
+    # is invalid, its entries are more than MAX_RANGE_BYTES apart, or it has no entry for a border of `stretch`.
     base = segment.base_offset
     if base is None:
         return None
@@ -160,8 +158,8 @@ def _count(view: FileView, counts: ReadCounts | None) -> None:
 
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
     """Return the shortest byte range of a segment that contains [start, end), according to the offset index."""
-    # Without a usable index, it is the whole segment. If a batch header at a border contradicts the index, it
-    # extends to the start or the end of the segment.
+    # Without a usable index, it is the whole segment. If a batch header at a border contradicts the index, it extends
+    # to the start or the end of the segment.
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
     if base is None or (start <= base and end > whole.end.upto):
@@ -196,8 +194,8 @@ def first_offset_at(log: FileView, border: Border) -> int | None:
 
 def border_offset(log: FileView, border: Border) -> int:
     """Return the offset at which two tasks divide the offsets of a segment between them."""
-    # Usually, it is the first offset of the batch at `border`. If the header contradicts the index, it is the
-    # lowest offset that the batch can have according to the index. Both tasks get the same result.
+    # Usually, it is the first offset of the batch at `border`. If the header contradicts the index, it is the lowest
+    # offset that the batch can have according to the index. Both tasks get the same result.
     first = first_offset_at(log, border)
     return first if first is not None and border.after < first else border.after + 1
 
@@ -241,8 +239,8 @@ def _entries(
     segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
 ) -> tuple[IntArray, IntArray] | None:
     """Read the index entries for a byte range of a segment. Return their offsets and positions, or None."""
-    # These are at least the entries in [start, end), with two before and two after them; of several entries with
-    # one position, the first. None: the entries are not in increasing order, or a position is negative.
+    # These are at least the entries in [start, end), with two before and two after them; of several entries with one
+    # position, the first. None: the entries are not in increasing order, or a position is negative.
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
     try:
@@ -299,8 +297,7 @@ class IndexFile:
 
     def last(self, before: Before) -> int:
         """Find the last entry for which `before` is true by bisection, and return its number, or -1."""
-        # `before` gets the two fields of entries, as arrays. Entries of zeros are unused, except for the first
-        # entry.
+        # `before` gets the two fields of entries, as arrays. Entries of zeros are unused, except for the first entry.
         low, high = -1, self.count
         if high > BLOCK_ENTRIES:
             high = min(high, start_of_last_hole(self._view) // self._size + 1)

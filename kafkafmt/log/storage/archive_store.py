@@ -44,8 +44,6 @@ class _Directory:
 class ArchiveStore(Store):
     """Store for the members of one archive, which is a local file or a file in another store."""
 
-    # `root` is the URL of the root directory in the archive. `store_of` returns the store for another URL.
-
     def __init__(self, root: UrlPath, store_of: Callable[[UrlPath], Store]) -> None:
         self._store_of = store_of
         self._kind = root.scheme

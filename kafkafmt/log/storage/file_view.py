@@ -60,8 +60,8 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
 
 def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
     """Return the size of a file, and the first `limit` bytes of its content."""
-    # StructureError: a local file cannot be read because of a damaged disk, a missing permission, or a remote
-    # file system that does not provide it.
+    # StructureError: a local file cannot be read because of a damaged disk, a missing permission, or a remote file
+    # system that does not provide it.
     if isinstance(path, UrlPath):
         with FileView(path) as view:
             return view.size, view.read(0, min(view.size, limit))
@@ -92,8 +92,8 @@ def _read_local(path: Path | str, limit: int) -> tuple[int, bytes]:
 class FileView:
     """Reads byte ranges of an open file. A compressed segment is decompressed, except with `whole`."""
 
-    # `fill_unreadable`: if the disk cannot read a sector, return filler bytes (see unreadable.py) and add the
-    # sector to `unreadable`, instead of an OSError. Not for writers: filler bytes look like the end of the log.
+    # `fill_unreadable`: if the disk cannot read a sector, return filler bytes (see unreadable.py) and add the sector to
+    # `unreadable`, instead of an OSError. Not for writers: filler bytes look like the end of the log.
 
     least_read: int = 0  # smallest number of bytes that one request fetches
 
@@ -136,8 +136,7 @@ class FileView:
 
     def expect(self, start: int, end: int) -> None:
         """Prepare for sequential reads of the bytes [start, end)."""
-        # Reads of a URL request the next bytes in advance; for a large local range, the operating system reads
-        # ahead.
+        # Reads of a URL request the next bytes in advance; for a large local range, the operating system reads ahead.
         if self._remote is not None:
             self._remote.expect(start, end)
         elif self._fd >= 0 and end - start >= SEQUENTIAL_BYTES and hasattr(os, "posix_fadvise"):  # not on macOS
@@ -297,8 +296,6 @@ class FileView:
 
 def open_ahead(path: Location, index: Location, size: int) -> None:
     """Begin to open a segment and its offset index in the background, if their paths are URLs."""
-    # The caller will read `size` bytes at the start of the segment. At most `remote.WHOLE_BYTES` are fetched at
-    # once.
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)
         remote.open_ahead(path, max(size, remote.FIRST_BYTES) if size <= remote.WHOLE_BYTES else remote.FIRST_BYTES)
@@ -330,8 +327,8 @@ def content_size(path: Location | str) -> int | None:
 
 def read_text(path: Location) -> str | None:
     """Return the content of a small text file, with U+FFFD for invalid UTF-8, or None if it does not exist."""
-    # StructureError: the path is a directory, the file exceeds MAX_TEXT_BYTES or MAX_TEXT_LINES, or a local file
-    # cannot be read (see `_read_whole`).
+    # StructureError: the path is a directory, the file exceeds MAX_TEXT_BYTES or MAX_TEXT_LINES, or a local file cannot
+    # be read (see `_read_whole`).
     try:
         size, data = _read_whole(path, MAX_TEXT_BYTES)
     except FileNotFoundError:
@@ -356,8 +353,7 @@ def file_differs(path: Location | str, data: bytes) -> bool:
 
 def read_bytes(path: Location | str) -> bytes | None:
     """Return the first MAX_INDEX_BYTES bytes of a file, or None if there is no such file."""
-    # The limit is larger than any valid index file. StructureError: a local file cannot be read (see
-    # `_read_whole`).
+    # The limit is larger than any valid index file. StructureError: see `_read_whole`.
     try:
         return _read_whole(path, MAX_INDEX_BYTES)[1]
     except (FileNotFoundError, IsADirectoryError):

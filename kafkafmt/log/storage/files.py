@@ -30,7 +30,6 @@ def joined(folder: Location, name: str) -> str | UrlPath:
 
 def mode_of(path: Location | str) -> int | None:
     """Return the permission bits of a file or directory (0o700 for a URL), or None if it does not exist."""
-    # The set-user-id, set-group-id and sticky bits are not included.
     if isinstance(path, UrlPath):
         return 0o700
     try:
@@ -120,8 +119,8 @@ def list_links(path: Path) -> list[str]:
 
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
     """Return the subdirectory names and the file names of a directory, and for a URL the sizes by file name."""
-    # The file names include broken links, pipes, devices, sockets, and directories named like a segment.
-    # Otherwise, such a segment would be skipped without an error. Local sizes would require a system call each.
+    # The file names include broken links, pipes, devices, sockets, and directories named like a segment. Otherwise,
+    # such a segment would be skipped without an error. Local sizes would require a system call each.
     if isinstance(path, UrlPath):
         directories, sizes = store_of(path).list_directory(path)
         return directories, sorted(sizes), sizes

@@ -28,8 +28,7 @@ Examples are files on different file systems, pipes, and files that are open for
 
 def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
     """Open a regular file for reading. Return its descriptor and its status."""
-    # A pipe or a device is treated as a missing file, because opening or reading it can block forever. So is a
-    # circular symbolic link.
+    # A pipe or a device, which can block forever, is treated as a missing file, as is a circular symbolic link.
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -47,7 +46,6 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
 
 def copy_range(source: int, target: int, start: int, end: int, path: Path) -> None:
     """Copy the bytes [start, end) of a file to the current position of a file or socket, if possible in the kernel."""
-    # `path` is for error messages. OSError: the source ends before `end`.
     methods = [_copy_file_range, _send_file, _read_and_write]
     while start < end:
         try:
@@ -146,8 +144,7 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
 
 def replace_file(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     """Replace a file's content atomically, and sync the file and its directory."""
-    # Even after a crash, the content is either old or new. An existing file keeps its permissions; a new file
-    # gets `mode`.
+    # Even after a crash, the content is either old or new. An existing file keeps its permissions.
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     known = mode_of(path)

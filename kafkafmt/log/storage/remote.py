@@ -56,9 +56,8 @@ def _pool() -> ThreadPoolExecutor:
 
 def _keep_freed_pages() -> None:
     """Let malloc reuse the pages of large blocks that were freed."""
-    # By default, glibc returns most blocks of 4 MB to the operating system. Allocating new pages for each
-    # response then takes up to 0.2 s of CPU time per GB. After a block of 32 MB was freed, glibc keeps up to 64
-    # MB of unused memory at the end of each heap.
+    # By default, glibc returns most blocks of 4 MB, and new pages take up to 0.2 s of CPU time per GB. After a block of
+    # 32 MB was freed, glibc keeps up to 64 MB of unused memory at the end of each heap.
     np.empty(FREED_BYTES, np.uint8)  # this array is freed immediately, and none of its pages is allocated
 
 
@@ -123,8 +122,6 @@ class _Block:
 class RemoteFile:
     """A file on a server or in an object store. Reading the file sends requests for byte ranges."""
 
-    # `first_bytes` are fetched when the file is opened. FileNotFoundError: it does not exist.
-
     def __init__(self, path: UrlPath, first_bytes: int = FIRST_BYTES) -> None:
         self._path = path
         self._process = os.getpid()
@@ -145,8 +142,7 @@ class RemoteFile:
 
     def read_into(self, target: memoryview, position: int) -> int:
         """Fill `target` from `position`, and return the number of bytes: fewer only at the end of the file."""
-        # WrongProcessError: this process was forked after the file was opened. Requests would never complete
-        # here.
+        # WrongProcessError: this process was forked after the file was opened. Requests would never complete here.
         if os.getpid() != self._process:
             store_of(self._path)  # for an object store, this call raises an error that names the remedy
             raise WrongProcessError(
@@ -198,8 +194,7 @@ class RemoteFile:
 
     def _extend(self, start: int, end: int, least: int) -> None:
         """Request the bytes of [start, end) that are missing, but usually not if they are fewer than `least`."""
-        # Each request takes long. Fewer than `least` bytes are requested only at the end of the file or of the
-        # range that was passed to `expect`.
+        # Each request takes long. Smaller ones are sent only at the end of the file or of an expected range.
         reached = start
         while (block := self._block_at(reached)) is not None:
             reached = block.end

@@ -30,8 +30,7 @@ def window_of(view: FileView) -> int:
 @cache
 def _buffer_size(size: int) -> int:
     """Return `size`, halved until the operating system provides a sparse buffer of this size."""
-    # It can limit the address space of a process, or refuse buffers that are larger than the memory. The result
-    # is cached, and at least half of GROUP_BYTES.
+    # It can limit the address space of a process, or refuse buffers that are larger than the memory.
     while size > GROUP_BYTES:
         try:
             _sparse_memory(size).close()
@@ -73,7 +72,6 @@ class SpanBuffer:
 
     def fill(self, view: FileView, position: int, spans: IntArray) -> int:
         """Read spans (positions in the buffer). Return the position after the last one or at the end of the file."""
-        # The buffer begins at the file position `position`.
         starts, ends = spans[np.argsort(spans[:, 0], kind="stable")].T
         ends = np.maximum.accumulate(ends)
         size = int(ends[-1])

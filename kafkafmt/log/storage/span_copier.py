@@ -56,10 +56,9 @@ class SpanCopier:
         self, view: FileView, target: int, spans: IntArray, inserted: Sequence[tuple[int, bytes]] = ()
     ) -> Buffer | None:
         """Write byte ranges of `view` to the file descriptor `target`, at its current position."""
-        # If they were written with one call and nothing was inserted, return the bytes, which are valid until the
-        # next call; otherwise None. `inserted` contains other data, each with the number of bytes from `spans`
-        # before it, in ascending order. OSError: a byte range is past the end of `view` (EIO), or a system call
-        # fails.
+        # If they were written with one call and nothing was inserted, return the bytes, which are valid until the next
+        # call; otherwise None. `inserted` contains other data, each with the number of bytes from `spans` before it, in
+        # ascending order. OSError: a byte range is past the end of `view` (EIO), or a system call fails.
         if not inserted and (few := self._read_few(view, spans)) is not None:
             write_all(target, few)
             return few
@@ -108,8 +107,8 @@ class SpanCopier:
 
     def windows(self, view: FileView, spans: IntArray) -> Iterator[tuple[int, int, ByteArray | None]]:
         """Divide byte ranges of `view` into ranges that are processed together: (start, end, bytes or None)."""
-        # For a group of small byte ranges, the bytes are the concatenated ones of the group, and valid until the
-        # next item is requested. For a large byte range, they are None.
+        # For a group of small byte ranges, the bytes are the concatenated ones of the group, and valid until the next
+        # item is requested. For a large byte range, they are None.
         at = 0
         while at < len(spans):
             taken, count, start, size = core.next_spans(

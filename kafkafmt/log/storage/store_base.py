@@ -71,7 +71,6 @@ class Store(ABC):
     @abstractmethod
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
         """Return the subdirectory names of a directory, and its file sizes by name. All pages are read."""
-        # An empty directory is treated as missing.
 
     @abstractmethod
     def status(self, path: UrlPath) -> Status:
@@ -80,8 +79,7 @@ class Store(ABC):
     @abstractmethod
     def read(self, path: UrlPath, start: int, end: int, version: str) -> Buffer:
         """Return the bytes [start, end) of a file. The range must be inside the file and not empty."""
-        # OSError with errno ESTALE: the file no longer has this version. Stores without conditional requests do
-        # not check it.
+        # OSError (ESTALE): the file no longer has this version, if the store can check it.
 
     def check_writable(self, path: UrlPath) -> None:
         """Raise SchemeError unless the store supports writing and conditional requests."""
@@ -95,9 +93,9 @@ class Store(ABC):
         self, path: UrlPath, content: bytes, create: bool = False, replaces: Mapping[str, str] | None = None
     ) -> Mapping[str, str]:
         """Write a small file, and return its new version."""
-        # FileExistsError: `create` is True and the file exists, or the file does not have the version `replaces`.
-        # Only one of several callers succeeds. The error can also occur after a successful request: if its
-        # response is lost, the library repeats the request.
+        # FileExistsError: `create` is True and the file exists, or the file does not have the version `replaces`. Only
+        # one of several callers succeeds. The error can also occur after a successful request: if its response is lost,
+        # the library repeats the request.
         raise SchemeError(f"{path}: output can be written only to local files and to s3://, gs:// and az:// URLs")
 
     def open_writer(self, path: UrlPath) -> Upload:

@@ -49,8 +49,7 @@ def register(scheme: str, make: Callable[[UrlPath], Store]) -> None:
 
 def store_of(path: UrlPath) -> Store:
     """Return the store for a URL. A process keeps the stores of the root URLs that it used last."""
-    # SchemeError: no installed package can read the scheme. WrongProcessError: the process of an object store was
-    # forked.
+    # SchemeError: no installed package can read it. WrongProcessError: the process of an object store was forked.
     # After a fork, the child process cannot use the network connections of its parent process.
     key = os.getpid(), path.root + path.chain
     with _LOCK:
@@ -94,8 +93,8 @@ def _object_store(path: UrlPath) -> Store:
 
 def _check_obstore_process(path: UrlPath) -> None:
     """Raise WrongProcessError if this process inherited obstore's event loop through a fork."""
-    # The loop does not run in the forked process. Each request would block forever there, and could crash the
-    # parent process, because both processes share one epoll instance (tokio issue 4301).
+    # The loop does not run in the forked process. Each request would block forever there, and could crash the parent
+    # process, because both processes share one epoll instance (tokio issue 4301).
     process = os.getpid()
     for owner, root in _MADE:
         if owner != process and root.partition("://")[0] in OBJECT_STORES:

@@ -26,8 +26,7 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 def sync_tree(root: Path, opened: int) -> None:
     """Sync all files and directories below `root`, which must be in one file system."""
-    # `opened` is a directory descriptor of it from before the files were written: ``syncfs`` reports only later
-    # errors.
+    # `opened` is a directory descriptor of it from before the files were written: ``syncfs`` reports only later errors.
     if _syncs_whole(root):
         sync_file_system(opened)
         return

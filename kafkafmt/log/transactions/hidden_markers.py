@@ -29,9 +29,9 @@ def is_harmless(damaged: Sequence[Damage]) -> bool:
 
 def can_hide_markers(path: Location | str, damaged: Sequence[Damage]) -> npt.NDArray[np.bool_]:
     """Return a mask that is True for each damaged byte range that can contain a transaction marker."""
-    # Damage contains no marker if no offset is missing, or if it is exactly one batch that is larger than a
-    # marker. A misplaced batch can have overwritten a marker. The segment is opened only for damage that is
-    # undecided otherwise. If it does not exist, the mask is True for this damage.
+    # Damage contains no marker if no offset is missing, or if it is exactly one batch that is larger than a marker. A
+    # misplaced batch can have overwritten a marker. The segment is opened only for damage that is undecided otherwise.
+    # If it does not exist, the mask is True for this damage.
     spans = DamageColumns.of(damaged)
     large = (spans.length > MARKER_SIZE) & ~spans.misplaced
     hides = ~(large & spans.whole)
@@ -80,8 +80,7 @@ class HidingPlaces:
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:
         """Return the first offset of the valid batches after each place, and the first that may be missing there."""
-        # The second array has one more item if a place is at the end of the segment, where no valid batches
-        # follow.
+        # The second array has one more item if a place is at the end of the segment, where no valid batches follow.
         damaged, runs = self._events.damaged, self._events.extents.columns
         hides = np.flatnonzero(can_hide_markers(self._path, damaged))
         if not len(hides):

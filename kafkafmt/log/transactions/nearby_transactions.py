@@ -141,8 +141,7 @@ def outcomes_near(
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
     """Return the aborted transactions that have batches in a range, or None if the whole log must be read."""
-    # The range begins at `position` in `first`, and ends before `end`, at most at the last stable offset. Only
-    # `aborted` is set.
+    # The range begins at `position` in `first`. `end` is at most the last stable offset. Only `aborted` is set.
     base = first.base_offset
     if base is None:
         return None
@@ -180,8 +179,7 @@ def open_at_end(
     directory: PartitionDir, ends_at: Callable[[int], bool], counts: ReadCounts | None = None
 ) -> Transactions | None:
     """Return the open transactions and the last stable offset, or None if the whole log must be read."""
-    # Only `open` and `last_stable_offset` are set. `ends_at`, such as `PlannedLog.ends_at`, is called only if the
-    # log ends with an incomplete batch.
+    # Only `open` and `last_stable_offset` are set. `ends_at` is called only if the log ends with an incomplete batch.
     segments = directory.segments
     if not segments or any(s.base_offset is None for s in segments):
         return None
@@ -201,8 +199,8 @@ def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
 
 def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[ProducerEntry]] | None:
     """Return the offset and entries of the latest producer snapshot, or None if not above `base` or not readable."""
-    # `base` is the base offset of the last segment. When a broker stops, it writes a snapshot at the log end
-    # offset. Usually, this is the one that is read.
+    # `base` is the base offset of the last segment. When a broker stops, it writes a snapshot at the log end offset.
+    # Usually, this is the one that is read.
     try:
         _, names = list_directory(directory.path)
     except OSError:
@@ -241,7 +239,6 @@ def open_after(
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
     """Return what `open_at_end` returns, from batch headers from offset `begin` on."""
-    # `known` contains the first offset of each transaction that is open at `begin`, by producer id.
     if any(s.base_offset is None for s in directory.segments):
         return None
     return _open_after(directory, begin, ends_at, counts, known=known)
@@ -256,7 +253,6 @@ def _open_after(
     known: Mapping[int, int] | None = None,
 ) -> Transactions | None:
     """Return the transactions that are open at the end of the log, from batches from the offset `begin` on."""
-    # `known` were already open there. None: the log end offset differs from `expected_end`.
     bases = [s.base_offset or 0 for s in directory.segments]
     at = int(np.searchsorted(bases, begin, "right")) - 1
     if at < 0:

@@ -13,8 +13,7 @@ KEPT_BYTES = 8 << 20
 class SnapshotFiles:
     """The producer snapshots in a partition directory."""
 
-    # `salvage` needs them twice: to verify the source, and to write the copy. Most are small, so the entries of
-    # the first ones are kept in memory.
+    # `salvage` needs them twice. Most are small, so the entries of the first ones are kept in memory.
 
     def __init__(self, folder: Location) -> None:
         self._folder = folder

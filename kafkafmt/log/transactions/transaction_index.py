@@ -19,8 +19,7 @@ from ..storage import joined, list_directory, read_bytes
 class IndexEntries:
     """Plausible entries of all transaction indexes of a partition, ordered by the offset of the abort marker."""
 
-    # `next_markers` is the marker offset of a producer's first entry that `take` has not removed. `unreadable`
-    # are the names of files.
+    # `next_markers` is the marker offset of a producer's first entry that `take` has not removed.
 
     def __init__(self, directory: PartitionDir) -> None:
         self.unreadable: set[str] = set()

@@ -105,8 +105,6 @@ class ReadableLog(Protocol):
 class TransactionWalk(EventDamage):
     """Tracks the transactions of all producers while batches are added in offset order."""
 
-    # `found` are the outcomes so far. `entries` is None until the first transactional batch is added.
-
     def __init__(self, log: ReadableLog) -> None:
         self.log = log
         self.found: Transactions = Transactions()
@@ -127,8 +125,7 @@ class TransactionWalk(EventDamage):
 
     def begin(self, events: Events) -> None:
         """Start a segment. The batches in `events` are then added with `add` or `add_rows`."""
-        # If a damaged byte range may contain markers, the outcomes of the transactions that are open there become
-        # unknown.
+        # If damage may contain markers, the outcomes of the transactions that are open there become unknown.
         if is_harmless(events.damaged):  # true for most segments
             return
         self.found.damaged_segments.append(events.plan.segment.base_offset or 0)
@@ -293,8 +290,8 @@ def settle_hidden(walk: TransactionWalk) -> Sequence[Doubt]:
 
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
     """Return whether offsets are missing because of a missing segment, and not because of compaction."""
-    # `end` is the end of `before`, and `first_offset` the start of the next segment with a batch. Empty segments
-    # can be between them, because compaction can remove all batches of a segment without deleting its file.
+    # `end` is the end of `before`, and `first_offset` the start of the next segment with a batch. Empty segments can be
+    # between them, because compaction can remove all batches of a segment without deleting its file.
     if first_offset <= end:
         return False
     start, end_at = (bisect_left(log.segments, _order(s), key=_order) for s in (before, segment))

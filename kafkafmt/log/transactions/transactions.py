@@ -28,8 +28,7 @@ Cause = tuple[str, str]
 class Doubt:
     """A transaction whose outcome is unknown. With read_committed, its records are omitted."""
 
-    # The marker may be in damaged bytes, or in a segment that is missing. In the copy of a damaged log, the
-    # offset of the marker may be missing.
+    # The marker may be in damaged bytes, in a missing segment, or in a copy of a damaged log, at a missing offset.
 
     producer_id: int
     first_offset: int
@@ -46,8 +45,6 @@ class Doubt:
 
 class Doubts(Rows[Doubt]):
     """A sequence of `Doubt` objects, stored as arrays. Each object is created when it is accessed."""
-
-    # `cause` contains indexes into `causes`, which tell why markers may be missing.
 
     def __init__(
         self, producer_id: IntArray, first: IntArray, last: IntArray, cause: IntArray, causes: list[Cause]

@@ -45,8 +45,7 @@ class _Run:
 class BatchAudit:
     """Reports batches with a too low maximum timestamp, odd record offsets or odd compressed data."""
 
-    # Brokers and kafkafmt use the maximum timestamp to find records by time. If it is too low, they do not find
-    # the later records of the batch.
+    # If the maximum timestamp is too low, brokers and kafkafmt do not find the later records of the batch by time.
 
     def __init__(self, log: PartitionLog, file: str) -> None:
         self._log = log

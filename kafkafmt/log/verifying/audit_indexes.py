@@ -65,8 +65,7 @@ def _trailing(name: str, data: bytes, entry: int, n: int, base: int) -> list[Fin
 class IndexAudit:
     """Compares the offset index and the time index of a segment with its batches."""
 
-    # Call `add` for all batches, in offset order, then `findings`. An index file that is not in `names` is not
-    # opened.
+    # Call `add` for all batches, in offset order, then `findings`. An index file that is not in `names` is not opened.
 
     def __init__(self, segment: SegmentFile, base: int, names: Container[str] | None = None) -> None:
         self._segment = segment

@@ -77,8 +77,8 @@ class IsolationAudit:
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
     """Yield the transactions in `ended`, split at missing abort markers, whose offsets are `borders`."""
-    # If markers are missing, an item covers several transactions. Those up to the last missing marker are yielded
-    # as one item, with -1 instead of a marker.
+    # If markers are missing, an item covers several transactions. Those up to the last missing marker are yielded as
+    # one item, with -1 instead of a marker.
     for e in ended:
         at = bisect_left(borders, e.last) - 1
         if 0 <= e.first and at >= 0 and borders[at] > e.first:
@@ -96,8 +96,8 @@ def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], doubtful: set[int], named: list[Aborted]
 ) -> Iterator[Difference]:
     """Yield a producer's offset ranges that only a broker or only kafkafmt returns to read_committed consumers."""
-    # kafkafmt omits the ranges in `aborted`: those that begin in `doubtful` because their outcome is unknown.
-    # `named` are the producer's entries in the transaction indexes.
+    # kafkafmt omits the ranges in `aborted`: those that begin in `doubtful` because their outcome is unknown. `named`
+    # are the producer's entries in the transaction indexes.
     firsts = [first for first, _ in aborted]
     at, until, filtered = 0, -1, False
     for e in ended:

@@ -140,7 +140,6 @@ class StateAudit:
 
     def _agrees_with_epochs(self, found: BatchSummary) -> bool:
         """Return whether all batches of a table have one leader epoch that agrees with the checkpoint."""
-        # It is so for most tables. Otherwise, `_check_epochs` compares the batches one by one.
         same = found.lowest_epoch == found.highest_epoch and found.magics == 1 << MAGIC_V2
         if not same or not found.increasing or not self._rising:
             return False
@@ -154,8 +153,8 @@ class StateAudit:
 
     def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
         """Compare the leader epochs of batches with the leader epoch checkpoint."""
-        # A batch before the first entry can have any epoch; after the last entry, that epoch or a higher one.
-        # Every other batch must have the epoch of the nearest previous entry.
+        # A batch before the first entry can have any epoch; after the last entry, that epoch or a higher one. Every
+        # other batch must have the epoch of the nearest previous entry.
         starts = np.array(self._epoch_starts)
         rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
         at = np.searchsorted(starts, rows["base_offset"], "right") - 1

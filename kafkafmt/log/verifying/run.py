@@ -126,8 +126,8 @@ class Run:
         self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False
     ) -> list[Result]:
         """Call a function for all items in threads, and return the results that are not None, in item order."""
-        # After an exception or Ctrl-C, the other threads stop at their next call of `advance`. Only with `wait`
-        # does `map` wait for them before it re-raises the exception.
+        # After an exception or Ctrl-C, the other threads stop at their next call of `advance`. Only with `wait` does
+        # `map` wait for them before it re-raises the exception.
         pool = StoppablePool(self.threads(threads))
         try:
             results = [result for result in pool.map(function, items) if result is not None]

@@ -116,7 +116,6 @@ def verify_partition(
     log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None
 ) -> PartitionReport:
     """Check one partition: with `shallow`, only batches and CRCs, not records or files next to the segments."""
-    # The check caches information about the segments in `log`. `progress` gets the size of each segment.
     low = log.log_start_offset
     log.losses.tell_remote()
     damaged: list[tuple[str, Sequence[Damage]]] = []
@@ -240,8 +239,8 @@ def _count_records(
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, first_pass: VerifyPass) -> int:
     """Count the data records of a segment from the offset `low` onwards, from the batch headers."""
-    # Only the batch that contains `low` is decoded. A segment with wrapper messages is decoded completely,
-    # because their headers do not contain the number of records.
+    # Only the batch that contains `low` is decoded. A segment with wrapper messages is decoded completely, because
+    # their headers do not contain the number of records.
     runs = RunColumns.of(plan.extents)
     if (runs.records == UNKNOWN_COUNT).any():
         return _count_records(log, plan, low, deep, first_pass)
@@ -253,7 +252,6 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDa
 
 def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
     """Return the number of data and of control records in valid batches without wrapper messages, from `low`."""
-    # Only the batch that contains offset `low` is decoded.
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
     for part in log.parts(max(low, extent.first_offset), extent.last_offset + 1, on_damage):

@@ -41,9 +41,9 @@ class _Seen(NamedTuple):
 class VerifyPass:
     """Collects data for `verify` when the segments of a partition are read for the first time."""
 
-    # For each segment, call `begin`, then `plan_segment` with `see` as the callback, then `is_intact`. Call
-    # `finish` after the last segment. A shallow check has no audit and decodes no records. `records` (from the
-    # log start offset) and `unusual` (batches that contradict their headers) are those of the current segment.
+    # For each segment, call `begin`, then `plan_segment` with `see` as the callback, then `is_intact`. Call `finish`
+    # after the last segment. A shallow check has no audit and decodes no records. `records` (from the log start offset)
+    # and `unusual` (batches that contradict their headers) are those of the current segment.
 
     def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
         self.log = log

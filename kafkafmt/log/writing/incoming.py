@@ -31,8 +31,7 @@ def check(table: BatchTable, next_offset: int, segment_bytes: int) -> list[int]:
 
 def check_transactions(table: BatchTable, opened: set[int]) -> None:
     """Raise InvalidError if a producer with an open transaction appends a non-transactional batch. Update `opened`."""
-    # A broker does not start if a log contains such a batch. `opened` contains the ids of the producers in
-    # `table` that have an open transaction.
+    # A broker does not start if a log contains such a batch. `opened` are producers with an open transaction.
     names = ("producer_id", "attributes", "position", "base_offset")
     for producer_id, attributes, position, base in zip(*(table[name].tolist() for name in names), strict=True):
         if producer_id < 0:

@@ -26,9 +26,9 @@ _NAME = re.compile(r"([0-9]{20})\.")
 
 def complete_swaps(folder: Path) -> None:
     """Replace segments of a partition directory with the `.swap` files that a broker has left, as Kafka does."""
-    # A `.swap` file whose base offset is not below that of all `.cleaned` files belongs to an incomplete
-    # replacement. If this function is interrupted, the next call completes the replacement. If a `.log.swap` file
-    # is damaged, no file is changed.
+    # A `.swap` file whose base offset is not below that of all `.cleaned` files belongs to an incomplete replacement.
+    # If this function is interrupted, the next call completes the replacement. If a `.log.swap` file is damaged, no
+    # file is changed.
     bases = {n: int(found[1]) for n in list_directory(folder)[1] if (found := _NAME.match(n)) is not None}
     swaps = [n for n in bases if n.endswith(SWAP)]
     if not swaps:

@@ -56,8 +56,8 @@ The state of a producer that has been idle for this time is dropped.
 class LocalLog:
     """The segments, leader epochs and producer states of a partition that is open for writing."""
 
-    # `LogWriter` holds a lock during every call, and checks the arguments before the call. `changed` is called
-    # when the segments or the offsets have changed, to write the checkpoints.
+    # `LogWriter` holds a lock during every call, and checks the arguments before the call. `changed` is called when the
+    # segments or the offsets have changed, to write the checkpoints.
 
     path: Path
     settings: LogSettings
@@ -86,8 +86,7 @@ class LocalLog:
 
     def _load(self, recovery_point: int | None) -> None:
         """Load the partition directory."""
-        # If the log ends before `log_start_offset`, all segments are deleted, and the next record gets that
-        # offset, as in a broker.
+        # As in a broker, a log that ends before `log_start_offset` loses all segments, and continues there.
         s = self.settings
         loaded = load(self.path, self.log_start_offset, recovery_point, s.index_interval_bytes, s.truncate_at_damage)
         if loaded.last.next_offset < self.log_start_offset:
@@ -127,9 +126,9 @@ class LocalLog:
 
     def _start_of_segment(self, batch: Any, last_offset: int) -> int:
         """Return the base offset of a new segment that begins with `batch`."""
-        # The header of a wrapper message contains only its last offset. As in Kafka, the log end offset then
-        # becomes the base offset. It is raised if the last offset would be too far from it for an index entry,
-        # which stores the distance in 31 bits.
+        # The header of a wrapper message contains only its last offset. As in Kafka, the log end offset then becomes
+        # the base offset. It is raised if the last offset would be too far from it for an index entry, which stores the
+        # distance in 31 bits.
         if batch["magic"] >= MAGIC_V2:
             return int(batch["base_offset"])
         return max(self.next_offset, last_offset - MAX_RELATIVE_OFFSET)
@@ -145,8 +144,7 @@ class LocalLog:
 
     def _must_roll(self, bytes_before: int, first_timestamp: int, size: int, timestamp: int, last_offset: int) -> bool:
         """Return whether a batch must start a new segment, as ``LogSegment.shouldRoll`` does."""
-        # `bytes_before` are yet to be written to the segment before this batch. Timestamps are the largest of a
-        # batch.
+        # `bytes_before` are yet to be written to the segment before this batch. Timestamps are the largest of a batch.
         s, active = self.settings, self.active
         if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
             return True

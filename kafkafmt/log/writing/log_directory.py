@@ -72,8 +72,7 @@ _taking = ForkSafeLock()
 
 def _forget_locks() -> None:
     """Close the lock file descriptors that a forked child process has inherited."""
-    # A child does not inherit the locks. If it locked a file again, closing an inherited descriptor would release
-    # the lock.
+    # If a child, which inherits no locks, locked a file again, closing an inherited descriptor would release the lock.
     for handle in _locked.values():
         os.close(handle)
     _locked.clear()
@@ -172,8 +171,8 @@ class LogDirectory:
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         """Return the valid entries of a checkpoint, or no entries if the file is corrupted."""
-        # Invalid entries would make the next version of the checkpoint unreadable. A partition without an entry
-        # is read completely by recovery.
+        # Invalid entries would make the next checkpoint unreadable. Without an entry, recovery reads the whole
+        # partition.
         try:
             found = read_offset_checkpoint(read_text(self.path / name) or "", name)
         except StructureError as error:
@@ -415,8 +414,7 @@ class LogDirectory:
 
 def take_lock(path: Path) -> int:
     """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor."""
-    # If this process has already locked the file, it is not opened again: closing a second descriptor would
-    # release the lock.
+    # A file that this process has locked is not opened again: closing a second descriptor would release the lock.
     with _taking:
         try:
             known = os.stat(path)

@@ -81,9 +81,9 @@ class Loaded:
 
 def load(folder: Path, log_start: int, recovery_point: int | None, interval: int, truncate_at_damage: bool) -> Loaded:
     """Open a partition directory for writing, and recover it if necessary."""
-    # If there is no segment, one is created at `log_start`. Offsets before `recovery_point` are on disk; it is
-    # None after a clean shutdown. DamagedLogError: valid batches follow damage and `truncate_at_damage` is False,
-    # or a `.log.swap` file is damaged.
+    # If there is no segment, one is created at `log_start`. Offsets before `recovery_point` are on disk; it is None
+    # after a clean shutdown. DamagedLogError: valid batches follow damage and `truncate_at_damage` is False, or a
+    # `.log.swap` file is damaged.
     complete_swaps(folder)
     bases, whole = _tidy(folder)
     if not bases:

@@ -16,8 +16,8 @@ from .active import path_of
 
 def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, active_largest: int) -> int:
     """Count the oldest segments whose largest timestamp is more than `retention_ms` before `now`."""
-    # Counting stops at the first segment that is not too old. `retention_ms` is -1 without a limit;
-    # `active_largest` is -1 if no record of the active segment has a timestamp.
+    # Counting stops at the first segment that is not too old. `retention_ms` is -1 without a limit; `active_largest` is
+    # -1 if no record of the active segment has a timestamp.
     n = 0
     while 0 <= retention_ms and n < len(bases):
         path = path_of(folder, bases[n])
