@@ -7,11 +7,7 @@ from ..formats import parse_partition_name
 from ..storage import list_directory
 
 SCHEMES = {".tar": "tar", ".zip": "zip"}
-LEVELS = 4
-"""Maximum number of nested directories that are entered to find the logs in an archive.
-
-A directory is entered only if it is the only entry of its parent directory.
-"""
+LEVELS = 4  # maximum number of nested single directories that are entered to find the logs in an archive
 
 
 def archive_root(path: Location) -> UrlPath | None:

@@ -54,9 +54,7 @@ from .patterns import matching
 from .recognize import OpenSearch, has_valid_batch, packed_logs, packed_segments, packing, starts_with_batch
 
 INCOMPLETE = ".kafkafmt-salvage"
-"""Name of the subdirectory in which `salvage` writes its output. A log directory that contains such
-a subdirectory is incomplete.
-"""
+"""Subdirectory in which `salvage` writes its output. A log directory that contains it is incomplete."""
 SWAP_MESSAGE = (
     "not read; a broker is replacing segments with this file, or was stopped during the replacement "
     "and completes it at the next start"
@@ -71,13 +69,10 @@ class Checkpoints(NamedTuple):
 
     # They are read before the partitions, so that with a running broker, no log ends below its checkpoints.
 
-    offsets: dict[str, dict[tuple[str, int], int]]
-    """Maps the name of a checkpoint file to its entries."""
+    offsets: dict[str, dict[tuple[str, int], int]]  # maps the name of a checkpoint file to its entries
     problems: list[Finding]
-    clean: bool = False
-    """Whether `.kafka_cleanshutdown` exists."""
-    marked: int | None = None
-    """Time at which the high watermarks were written, in ns."""
+    clean: bool = False  # whether `.kafka_cleanshutdown` exists
+    marked: int | None = None  # time at which the high watermarks were written, in ns
 
     def prove(self, key: tuple[str, int]) -> bool:
         """Return whether a partition had records, so that a directory without a segment has lost them."""

@@ -17,16 +17,8 @@ from ...support.paths import Location, UrlPath
 from .partition_dir import PartitionDir, SegmentFile
 
 SETTLED_NS = 2_000_000_000
-"""A file list is cached only if the last change of the directory is at least this old, in ns.
-
-Some file systems store times with a resolution of 2 s. Two changes within this time can have the
-same modification time.
-"""
-MAX_AGE = 300.0
-"""Minimum lifetime of a cached file list, in seconds.
-
-File lists expire because the clock of a file server can differ from the clock of this host.
-"""
+"""A list is cached only if the last change is as old: file times can have a resolution of 2 s."""
+MAX_AGE = 300.0  # lifetime of a cached list, in seconds, because the clock of a file server can differ
 
 State = tuple[int, ...]
 

@@ -6,8 +6,7 @@ from ...support.paths import Location, UrlPath
 from ..formats import parse_partition_name
 from ..storage import base_of, list_directory
 
-MAX_DIRECTORIES = 200
-"""Maximum number of directories that are searched."""
+MAX_DIRECTORIES = 200  # maximum number of directories that are searched
 
 
 def nearby_logs(path: Location) -> str:

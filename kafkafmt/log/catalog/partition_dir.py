@@ -19,10 +19,8 @@ from ..formats import (
 )
 from ..storage import content_size, joined, read_text, segment_name_of
 
-CLUSTER_METADATA = "__cluster_metadata"
-"""The topic of Kafka's metadata log. Offset checkpoints have no entry for it."""
-INTERNAL_PREFIX = "__"
-"""The names of Kafka's internal topics begin with this prefix."""
+CLUSTER_METADATA = "__cluster_metadata"  # The topic of Kafka's metadata log. Offset checkpoints have no entry for it.
+INTERNAL_PREFIX = "__"  # the names of Kafka's internal topics begin with this prefix
 
 
 class SegmentFile:

@@ -28,20 +28,10 @@ from ..scanning import Head
 from ..storage import FileView, end_of_content
 from .checksums import STEP, SpanCrcs, crc_covers
 
-FIRST_WINDOW = 1 << 16
-"""Number of bytes that are read into memory for the first step of a search."""
-LARGEST_WINDOW = 1 << 20
-"""Largest number of bytes that are read for one step of a search. As long as the steps are
-contiguous, the number doubles from FIRST_WINDOW up to this limit.
-"""
-OVERLAP = 1 << 15
-"""Number of bytes that are kept in memory from the previous step of a search. Therefore, a damaged
-batch and the next valid batches are usually in memory together.
-"""
-NEAR = 1 << 12
-"""Distance between two batches, in bytes. If it is smaller, the bytes between their headers are read too, so that
-fewer reads are needed.
-"""
+FIRST_WINDOW = 1 << 16  # number of bytes that are read into memory for the first step of a search
+LARGEST_WINDOW = 1 << 20  # limit up to which FIRST_WINDOW doubles as long as the steps of a search are contiguous
+OVERLAP = 1 << 15  # bytes that are kept of the previous step, so that damaged and next batches are in memory together
+NEAR = 1 << 12  # the bytes between the headers of two batches that are closer are read too, for fewer reads
 ROWS = 1 << 16
 
 
@@ -50,8 +40,7 @@ class Window:
 
     def __init__(self) -> None:
         self.at = 0
-        self.length = 0
-        """Number of new bytes, which were not yet in memory before the last read."""
+        self.length = 0  # number of new bytes, which were not yet in memory before the last read
         self.data: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
     @property
@@ -72,8 +61,7 @@ class BatchFinder:
         self._from = self._to = self._lowest = 0
         self._found = np.empty(0, np.int64)
         self._n_found = 0
-        self._first = 0
-        """Index in `_found` of the first file position that is at least `_from`."""
+        self._first = 0  # index in `_found` of the first file position that is at least `_from`
         self._zero_tail: int | None = None
 
     @cached_property

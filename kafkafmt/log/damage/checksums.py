@@ -14,12 +14,8 @@ from ...constants import CRC_AT, CRC_START, ENTRY_OVERHEAD, LEGACY_CRC_AT, LENGT
 from ...types import IntArray
 from ..storage import FileView
 
-STEP = 1 << 12
-"""Distance in bytes between the positions for which CRCs are cached. The CRC of a shorter byte
-range is computed directly.
-"""
-BLOCK = 1 << 18
-"""Largest number of bytes that are read at once to fill a cache."""
+STEP = 1 << 12  # Distance in bytes between the cached CRCs. The CRC of a shorter range is computed directly.
+BLOCK = 1 << 18  # largest number of bytes that are read at once to fill a cache
 
 
 class _Prefixes:
@@ -44,8 +40,7 @@ class SpanCrcs:
     def __init__(self, view: FileView) -> None:
         self.view = view
         self.bytes_summed: int = 0
-        self._caches = [_Prefixes(0), _Prefixes(0)]
-        """The cache that was used last is the first one."""
+        self._caches = [_Prefixes(0), _Prefixes(0)]  # the cache that was used last is the first one
 
     def span(self, castagnoli: bool, start: int, end: int) -> int:
         """Return the CRC-32C (`castagnoli`) or CRC-32 of the bytes [start, end)."""

@@ -25,8 +25,7 @@ from ..catalog import PartitionDir, SegmentFile
 from .parts import UNKNOWN_COUNT, RunColumns
 from .topic_configs import cleanup_policy
 
-MANY_GAPS = 8
-"""A batch that is out of place leaves one gap. If there are this many gaps, compaction is the reason."""
+MANY_GAPS = 8  # A batch that is out of place leaves one gap. If there are this many gaps, compaction is the reason.
 COMPACT = "compact"
 
 

@@ -141,8 +141,7 @@ class DamagedSpans(Rows[Damage]):
         return self if overlaps.all() else self.at(np.flatnonzero(overlaps))
 
 
-NOT_DAMAGED = DamagedSpans("", NO_DAMAGE, BadColumns())
-"""The damage of each segment without damage."""
+NOT_DAMAGED = DamagedSpans("", NO_DAMAGE, BadColumns())  # the damage of each segment without damage
 
 
 def by_position(parts: Iterable[Sequence[Damage]]) -> Sequence[Damage]:

@@ -9,8 +9,7 @@ from ...records.wrappers import InnerMessages, WrapperReader
 from ...types import BatchTable, Buffer, IntArray
 
 COLUMNS = 1 + len(InnerMessages._fields)
-MOST_WRAPPERS = 1 << 20
-"""Largest number of wrapper messages that are remembered. They take 40 MiB."""
+MOST_WRAPPERS = 1 << 20  # Largest number of wrapper messages that are remembered. They take 40 MiB.
 
 
 class KnownWrappers:

@@ -11,11 +11,7 @@ from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, IntArray
 from ..scanning import Stats
 from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, problem_message
 
-CRC_INTERVAL = 4096
-"""Number of consecutive damaged batches that form one group for error messages.
-
-Error messages contain CRCs only for the first SINGLE_SPANS batches of each group.
-"""
+CRC_INTERVAL = 4096  # Damaged batches of a group. Messages contain CRCs only for the first SINGLE_SPANS of each group.
 SINGLE_SPANS = 16
 """Number of adjacent damaged byte ranges that are stored separately. All further adjacent ranges are merged."""
 MERGED_BYTES = 4 << 20
@@ -36,8 +32,7 @@ class PartBuilder:
         self._count = 0
         self._rows = np.empty(rows, BATCH_DTYPE)
         self._firsts = np.empty(rows, np.int64)
-        self._bads = BadColumns()
-        """Damaged byte ranges that were added since the last call of `_take`."""
+        self._bads = BadColumns()  # damaged byte ranges that were added since the last call of `_take`
         self._bad_rows: list[int] = []
         """For each damaged byte range in `_bads`, the number of collected batches before it."""
         self._consecutive = self._merged = 0

@@ -21,31 +21,15 @@ CRC_UNKNOWN = -1
 LENGTH_PROBLEM = -2
 MAGIC_PROBLEM = -3
 END_PROBLEM = -4
-"""Values of `BadColumns.magic` for an impossible length field, an unknown magic, and a batch that
-would end after the end of the file. `core.scan_damaged` returns these numbers.
-"""
-OFFSET_PROBLEM = -5
-"""Value of `BadColumns.magic` for valid batches whose offsets contradict other batches. `crc` and `stored` are
-then the first and the last offset of the batches.
-"""
+"""Values of `BadColumns.magic` for an impossible length, an unknown magic, and an end after that of the file."""
+OFFSET_PROBLEM = -5  # Of valid batches whose offsets contradict others. `crc`, `stored`: first and last offset.
 WRAPPER_PROBLEM = -6
-"""Value of `BadColumns.magic` for a wrapper message whose offset contradicts its inner messages. `crc` is then
-its offset. `stored` is the highest inner offset, or MIN_OFFSET if the inner offsets do not increase.
-"""
-RECORDS_PROBLEM = -7
-"""Value of `BadColumns.magic` for a batch whose records cannot be decoded although its CRC matches. `crc` is then
-the index of the error message in FAULTS, and `stored` is the value of `ErrorColumns.detail`.
-"""
-DELTA_PROBLEM = -8
-"""Value of `BadColumns.magic` for a batch whose last offset delta is negative. `crc` is then its base offset, and
-`stored` is the last offset delta.
-"""
+"""Of a wrapper message. `crc`: its offset; `stored`: highest inner one, or MIN_OFFSET if not increasing."""
+RECORDS_PROBLEM = -7  # Of undecodable records. `crc`: index of the message in FAULTS; `stored`: `ErrorColumns.detail`.
+DELTA_PROBLEM = -8  # Of a batch with a negative last offset delta. `crc`: base offset; `stored`: the delta.
 TEXT_PROBLEM = -9
 """Value of `BadColumns.magic` if `BadColumns.texts` contains the error code and message. `crc` is then the index."""
-COPY_PROBLEM = -10
-"""Value of `BadColumns.magic` for copies of batches that may have overwritten other batches. `crc` and `stored` are then
-the first and the last offset of the copies.
-"""
+COPY_PROBLEM = -10  # Of copies that may have overwritten other batches. `crc`, `stored`: first and last offset.
 PROBLEM_CODES = {
     LENGTH_PROBLEM: StructureError.code,
     MAGIC_PROBLEM: UnsupportedError.code,
@@ -56,11 +40,9 @@ PROBLEM_CODES = {
     RECORDS_PROBLEM: StructureError.code,
     DELTA_PROBLEM: StructureError.code,
 }
-SPAN_COLUMNS = 8
-"""Number of columns of the array `spans` of `core.scan_damaged`."""
+SPAN_COLUMNS = 8  # number of columns of the array `spans` of `core.scan_damaged`
 NO_SPANS = np.empty((0, SPAN_COLUMNS), np.int64)
-UNKNOWN_COUNT = -1
-"""Value in an array of record counts if a count is not known."""
+UNKNOWN_COUNT = -1  # value in an array of record counts if a count is not known
 
 
 @dataclass(slots=True)

@@ -33,20 +33,15 @@ from .search import Search
 
 BUFFER_BYTES = 4 << 20
 FIRST_READ = 32 << 10
-"""Number of bytes that are read at first to look up an offset or a timestamp. Each further read is
-four times as large, up to BUFFER_BYTES.
-"""
+"""Bytes that are read first for a lookup. Each further read is four times as large, up to BUFFER_BYTES."""
 GROWTH = 4
 SPAN_ROWS = 8192
 SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
-"""A tuple of four items: the file position of a buffer, the buffer, an array with the headers of
-the valid batches in it, and the error after the last batch.
-"""
+"""File position of a buffer, the buffer, the headers of its valid batches, and the error after these."""
 
 
-SMALLEST_BUFFER = 64 << 10
-"""Smallest size of a buffer in bytes, for small and empty files."""
+SMALLEST_BUFFER = 64 << 10  # smallest size of a buffer in bytes, for small and empty files
 
 
 class Scratch:

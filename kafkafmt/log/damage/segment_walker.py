@@ -36,13 +36,10 @@ from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
 from .parts import SPAN_COLUMNS, Bad, Parts, Run, RunColumns
 from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_ROWS, Scratch, TableReader
 
-SMALL_SEGMENT = 128 << 10
-"""Size in bytes. A segment of at most this size is scanned with one native call if possible."""
+SMALL_SEGMENT = 128 << 10  # Size in bytes. A segment of at most this size is scanned with one native call if possible.
 
 See = Callable[[int, Any, BatchTable, BatchSummary, TableReader], None]
-"""Function that is called with valid batches: file position of a buffer, the buffer, the headers of the batches in
-it, a summary of the headers, and the reader of the file.
-"""
+"""Called with valid batches: file position of a buffer, the buffer, headers, their summary, and the reader."""
 
 
 class Walker(TableReader):
@@ -88,8 +85,7 @@ class Walker(TableReader):
         last: int | None = self.base_offset - 1
         anchor = np.array([0, self.base_offset], np.int64)
         damaged, scanned_to = False, -1
-        tried = (-1, -1)
-        """Position at which the last native scan ended, and position of its buffer."""
+        tried = (-1, -1)  # position at which the last native scan ended, and position of its buffer
         while position < self.size:
             error = None
             if (

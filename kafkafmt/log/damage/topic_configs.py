@@ -32,8 +32,7 @@ _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
 
 CREATED = "created"
 """Key in `Configs` of the time at which the topic was created, in ms. No config of Kafka has this name."""
-Configs = dict[str, dict[str, Any]]
-"""Maps the name of a topic to its configs."""
+Configs = dict[str, dict[str, Any]]  # maps the name of a topic to its configs
 _USED = (".checkpoint", ".log")
 _Files = tuple[tuple[str, int | None], ...]
 

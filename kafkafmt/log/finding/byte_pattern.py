@@ -18,8 +18,7 @@ from ..._backend import core
 from ...support.text import shown
 from ...types import Buffer, IntArray, LengthArray, byte_view, distinct
 
-MOST_LITERALS = 16
-"""Maximum number of literals that are searched first. Each of them takes one search."""
+MOST_LITERALS = 16  # Maximum number of literals that are searched first. Each of them takes one search.
 _CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 _TOKEN = re.compile(rf"{_CLASS.pattern}|\\.|\{{[\d,]*\}}|.", re.DOTALL)
 _SPECIAL = frozenset("\\.^$*+?{}[]|()")

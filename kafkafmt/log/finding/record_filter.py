@@ -54,10 +54,8 @@ class AnyOf:
 
 
 Filter = Comparison | AllOf | AnyOf
-ANYTHING = AllOf()
-"""A filter that every record matches. It also replaces conditions that are not supported."""
-NOTHING = AnyOf(())
-"""A filter that no record matches."""
+ANYTHING = AllOf()  # A filter that every record matches. It also replaces conditions that are not supported.
+NOTHING = AnyOf(())  # a filter that no record matches
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-BLOCK = 8192
-"""Number of objects that an iterator creates at once."""
+BLOCK = 8192  # number of objects that an iterator creates at once
 
 
 class Rows(Sequence[T_co]):
@@ -64,8 +63,7 @@ class Joined(Rows[T_co]):
 
     def __init__(self, parts: Iterable[Sequence[T_co]]) -> None:
         self.parts: list[Sequence[T_co]] = [part for part in parts if len(part)]
-        self.columns: Any = None
-        """The items as arrays, if they have been computed (see `DamageColumns.of`)."""
+        self.columns: Any = None  # the items as arrays, if they have been computed (see `DamageColumns.of`)
         self._ends = [0, *accumulate(map(len, self.parts))]
 
     def __len__(self) -> int:

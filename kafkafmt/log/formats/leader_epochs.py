@@ -16,8 +16,7 @@ import numpy as np
 from ...constants import MAGIC_V2, MAX_OFFSET
 from ...types import BatchSummary, BatchTable, last_offsets
 
-Epochs = list[tuple[int, int]]
-"""Pairs (epoch, first offset). Both values increase from pair to pair."""
+Epochs = list[tuple[int, int]]  # Pairs (epoch, first offset). Both values increase from pair to pair.
 
 
 def epochs_of(table: BatchTable) -> Epochs:

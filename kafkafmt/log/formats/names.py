@@ -15,8 +15,7 @@ _MOVED = re.compile(r"(.+)-(delete|stray|future)\Z", re.DOTALL)
 _PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 MAX_PARTITION = 2**31 - 1
-OFFSET_DIGITS = 20
-"""Number of digits of the offset in a file name."""
+OFFSET_DIGITS = 20  # number of digits of the offset in a file name
 
 
 class PartitionName(NamedTuple):
@@ -24,12 +23,8 @@ class PartitionName(NamedTuple):
 
     topic: str
     partition: int
-    state: str
-    """State of the partition: "live", "delete", "stray" or "future"."""
-    parsed: bool
-    """Whether the name has the form `topic-partition`. If False, `topic` is the whole name and
-    `partition` is 0.
-    """
+    state: str  # state of the partition: "live", "delete", "stray" or "future"
+    parsed: bool  # Whether the name has the form `topic-partition`. If False, `topic` is the whole name.
 
 
 def parse_partition_name(name: str) -> PartitionName:

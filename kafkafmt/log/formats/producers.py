@@ -22,24 +22,18 @@ from .snapshots import ProducerEntry, entries_of
 class Marker(NamedTuple):
     """A transaction marker, which is the record of a control batch."""
 
-    kind: int
-    """Control record type: 0 for abort, 1 for commit. Other types do not end a transaction."""
-    timestamp: int
-    """Timestamp of the marker, in ms."""
-    coordinator_epoch: int
-    """Epoch of the transaction coordinator. -1 if the marker does not contain it."""
+    kind: int  # Control record type: 0 for abort, 1 for commit. Other types do not end a transaction.
+    timestamp: int  # timestamp of the marker, in ms
+    coordinator_epoch: int  # epoch of the transaction coordinator; -1 if the marker does not contain it
 
 
 class Aborted(NamedTuple):
     """An aborted transaction. The fields are those of an entry in a transaction index."""
 
     producer_id: int
-    first: int
-    """Offset of the transaction's first record."""
-    last: int
-    """Offset of the abort marker."""
-    stable: int
-    """Last stable offset after the abort marker."""
+    first: int  # offset of the transaction's first record
+    last: int  # offset of the abort marker
+    stable: int  # last stable offset after the abort marker
 
 
 _MARKER_COLUMNS = ("timestamp", "key_position", "key_length", "value_position", "value_length")

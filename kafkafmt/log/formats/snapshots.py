@@ -27,28 +27,21 @@ MAX_SEQUENCE = 2**31 - 1
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_START = 6
-STATE_BYTES = _ENTRY.size
-"""Size of a serialized entry."""
+STATE_BYTES = _ENTRY.size  # size of a serialized entry
 
 
 class ProducerEntry(NamedTuple):
     """Entry of a producer in a snapshot file. It describes the producer's last batch and open transaction."""
 
     producer_id: int
-    epoch: int = -1
-    """Producer epoch of the last batch."""
-    last_sequence: int = -1
-    """Sequence number of the last record in the last batch. -1 if there is none."""
-    last_offset: int = -1
-    """Last offset of the last batch. -1 if there is none."""
-    offset_delta: int = 0
-    """Last offset delta of the last batch."""
-    timestamp: int = -1
-    """Largest timestamp of the last batch, or the timestamp of the last marker, in ms."""
+    epoch: int = -1  # producer epoch of the last batch
+    last_sequence: int = -1  # sequence number of the last record in the last batch; -1 if there is none
+    last_offset: int = -1  # last offset of the last batch; -1 if there is none
+    offset_delta: int = 0  # last offset delta of the last batch
+    timestamp: int = -1  # largest timestamp of the last batch, or the timestamp of the last marker, in ms
     coordinator_epoch: int = -1
     """Epoch of the transaction coordinator that wrote the last marker. -1 if there is no marker."""
-    txn_first_offset: int = -1
-    """First offset of the open transaction. -1 if no transaction is open."""
+    txn_first_offset: int = -1  # first offset of the open transaction; -1 if no transaction is open
 
     @property
     def first_sequence(self) -> int:

@@ -27,12 +27,8 @@ from .diff_report import BYTES, DAMAGED, LEADER_EPOCH, MISSING, RECORDS, Span
 
 MOST_SPANS = 10_000
 """Largest number of differences of one kind in one copy. Further differences are merged into the last one."""
-MOST_UNITS = 1 << 16
-"""Largest number of offset ranges whose records are compared in one pass."""
-BYTES_BETWEEN = 1 << 19
-"""Largest size of the other batches between two such offset ranges. The records of these batches are read, but not
-compared.
-"""
+MOST_UNITS = 1 << 16  # largest number of offset ranges whose records are compared in one pass
+BYTES_BETWEEN = 1 << 19  # largest size of the batches between two such ranges, which are read, but not compared
 SMALLEST_WINDOW = 64
 """Number of batches of each copy that are first compared at once. While they are equal, the number is doubled."""
 COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
@@ -164,12 +160,10 @@ class _Comparison:
         self._logs = logs
         self._spans = spans
         self._firsts: list[int] = []
-        self._lasts: list[int] = []
-        """Collected offset ranges. The records in these ranges have not been compared yet."""
+        self._lasts: list[int] = []  # Collected offset ranges. The records in these ranges have not been compared yet.
         self._missing: list[tuple[int, int, int]] = []
         """Offset ranges that only one copy contains, after the first collected range: first offset, last offset, copy."""
-        self._between = 0
-        """Total size of the batches after the last of these ranges."""
+        self._between = 0  # total size of the batches after the last of these ranges
         self._window = SMALLEST_WINDOW
 
     def compare(self, low: int, high: int) -> None:

@@ -13,8 +13,7 @@ from ..storage import FileView, aligned_buffer
 from ..transactions import IndexEntries
 from .diff_report import EPOCH_CHECKPOINT, TRANSACTIONS, Span
 
-BLOCK = 1 << 20
-"""Number of bytes of each file that are read and compared in one step."""
+BLOCK = 1 << 20  # number of bytes of each file that are read and compared in one step
 
 
 def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:

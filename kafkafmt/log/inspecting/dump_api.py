@@ -24,10 +24,7 @@ from .dump_items import EmptyIndex, Item, SaneIndex
 
 SUFFIXES = (".checkpoint", ".index", ".log", ".snapshot", ".timeindex", ".txnindex")
 BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)|[0-9]{1,19}(?=_)")
-"""Matches the base offset in a file name.
-
-Indexes fetched from tiered storage are named `<base offset>_<id>.index`.
-"""
+"""In a file name: `<base offset>.log`, or `<base offset>_<id>.index` from tiered storage."""
 METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
 BOOTSTRAP = "bootstrap.checkpoint"
 INDEXES = ("entries", "findings", "sanity")

@@ -9,14 +9,10 @@ from typing import Any
 
 from .stats_report import KeyCount, Keys
 
-MOST_KEYS = 1 << 17
-"""Largest number of distinct keys that are counted exactly."""
-MOST_KEY_BYTES = 32 << 20
-"""Largest total size of distinct keys that are counted exactly, in bytes."""
-HLL_BITS = 14
-"""Base-2 logarithm of the number of HyperLogLog registers. The relative standard error is about 0.8 %."""
-FREQUENT_BITS = 14
-"""Base-2 logarithm of the capacity of the sketch that finds frequent keys."""
+MOST_KEYS = 1 << 17  # largest number of distinct keys that are counted exactly
+MOST_KEY_BYTES = 32 << 20  # largest total size of distinct keys that are counted exactly, in bytes
+HLL_BITS = 14  # Base-2 logarithm of the number of HyperLogLog registers. The relative standard error is about 0.8 %.
+FREQUENT_BITS = 14  # base-2 logarithm of the capacity of the sketch that finds frequent keys
 
 
 class KeyCounter:

@@ -23,8 +23,7 @@ from ..verifying import Globs, Numbers, OnMessage, Progress, Run
 from .stats_content import ContentCounts
 from .stats_report import Content, PartitionStats, StatsReport, TopicStats
 
-TOP = 10
-"""Default number of keys, header keys and producers that are listed."""
+TOP = 10  # default number of keys, header keys and producers that are listed
 PARTITION_BUCKETS = 60
 """Largest number of time buckets of a partition. This number limits the size of a report on many partitions."""
 READ_COLUMNS = ("timestamp", "key", "value", "headers")

@@ -16,12 +16,9 @@ from .key_counts import KeyCounter
 from .stats_counts import MOST_BUCKETS, RateCounts, SizeCounts
 from .stats_report import CodecStats, Content, Headers, Producers
 
-MOST_PRODUCERS = 1 << 18
-"""Largest number of producer ids that are counted."""
-MOST_HEADER_NAMES = 1 << 14
-"""Largest number of different header keys that are counted."""
-MOST_NAME_BYTES = 256
-"""Largest length of a header key that is counted by name, in bytes."""
+MOST_PRODUCERS = 1 << 18  # largest number of producer ids that are counted
+MOST_HEADER_NAMES = 1 << 14  # largest number of different header keys that are counted
+MOST_NAME_BYTES = 256  # largest length of a header key that is counted by name, in bytes
 
 
 class _Codec:

@@ -20,8 +20,7 @@ WIDTHS = (
     *(_DAY * n for n in (1, 7, 28, 364)),
 )
 """Widths of a time bucket, in milliseconds, from 1 s to 364 days. Each width is a multiple of the previous one."""
-MOST_POINTS = 512
-"""Largest number of timestamps over which the records of one batch are spread."""
+MOST_POINTS = 512  # largest number of timestamps over which the records of one batch are spread
 FEW_BUCKETS = 1 << 16
 _DROPPED_BITS = 44
 """Number of low bits of a float64 that are ignored, so that a size class has eight bits of the fraction."""

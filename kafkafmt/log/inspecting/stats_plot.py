@@ -18,11 +18,9 @@ from ...support.text import plain, shown
 from ..storage import replace_file
 
 SUFFIXES = (".png", ".svg", ".html")
-MOST_TOPICS = 10
-"""Largest number of topics in a chart. The topics with the most bytes are shown."""
+MOST_TOPICS = 10  # Largest number of topics in a chart. The topics with the most bytes are shown.
 LONGEST_NAME = 40
-MOST_BARS = 400
-"""Largest number of time periods in a chart."""
+MOST_BARS = 400  # largest number of time periods in a chart
 EARLIEST, LATEST = 0, 7_258_118_400_000
 """Limits of the time axis, in milliseconds since 1970-01-01 UTC. matplotlib cannot show all int64 timestamps."""
 
@@ -43,8 +41,7 @@ class ChartTopic(NamedTuple):
     name: str
     bytes: int
     bytes_uncompressed: int | None
-    bucket_ms: int
-    """Length of each period in `records`, in milliseconds."""
+    bucket_ms: int  # length of each period in `records`, in milliseconds
     records: dict[int, int]
     """Maps the start of each period, in milliseconds since 1970-01-01 UTC, to the number of records."""
 

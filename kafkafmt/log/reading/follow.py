@@ -59,8 +59,7 @@ class Follower:
         self._tell = tell
         self._stamp: Stamp = ()
         self.log: PartitionLog = PartitionLog(directory, self._limits, tell=tell)
-        self._told = -1
-        """Position at which the end of the log was last reported as unreadable."""
+        self._told = -1  # position at which the end of the log was last reported as unreadable
         self._begin()
         self._interval = selection.resolve(self.log)
         self.next: int = max(self._low, self._interval.low)

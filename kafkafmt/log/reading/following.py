@@ -13,14 +13,8 @@ from ..storage import is_file, real_path
 from .damage_callbacks import OnDamage
 from .follow import Follower
 
-POLL = 0.2
-"""Interval in seconds at which the last segment of each partition is checked."""
-RESCAN = 3.0
-"""Interval in seconds at which all directories are listed again.
-
-Listing the directories finds new partitions, and changes that do not affect the times and sizes of
-files.
-"""
+POLL = 0.2  # interval in seconds at which the last segment of each partition is checked
+RESCAN = 3.0  # seconds between two listings, which find new partitions and changes that times and sizes do not show
 
 
 class Followers:

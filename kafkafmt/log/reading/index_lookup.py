@@ -21,11 +21,7 @@ from ..formats import OFFSET_ENTRY, TIME_ENTRY
 from ..scanning import IndexFile
 from ..storage import FileView, only_zeros
 
-SCAN_BYTES = 4 << 20
-"""Largest distance in bytes between the position in an index entry and the batch that contains the
-entry's offset. Up to Kafka 4.0, one entry is written for all batches that are appended together:
-the position of the first batch, and the last offset of the last batch.
-"""
+SCAN_BYTES = 4 << 20  # largest distance between an entry's position and batch: up to Kafka 4.0, batches share an entry
 
 
 class Entry(NamedTuple):

@@ -26,8 +26,7 @@ from .offset_interval import OffsetInterval
 
 MISSING_SEGMENT, MISSING_END, MISSING_START = "missing_segment", "missing_end", "missing_start"
 SWAP = ".swap"
-SETTLED = 10_000
-"""Time in ms after the creation of a topic in which a checkpoint may list an earlier topic."""
+SETTLED = 10_000  # time in ms after the creation of a topic in which a checkpoint may list an earlier topic
 _ELSEWHERE = "other replicas may have them (salvage --replicas merge)"
 _MARKS = {RECOVERY_POINTS: "recovery point", HIGH_WATERMARKS: "high watermark"}
 

@@ -47,8 +47,7 @@ from .loss import Losses
 Tell = Callable[[str], None]
 MOST_TRIED = 16
 """Maximum number of segments that are tried. If none of them can be read, the disk is treated as failed."""
-UNKNOWN = MIN_OFFSET
-"""Value in `largest_timestamps` for a segment if its largest timestamp has not been looked up yet."""
+UNKNOWN = MIN_OFFSET  # value in `largest_timestamps` for a segment if its largest timestamp has not been looked up yet
 
 
 def _ends_with_valid_batch(plan: SegmentPlan) -> bool:

@@ -99,5 +99,4 @@ class Selection:
         )
 
 
-EVERYTHING = Selection()
-"""All data records from the log start offset on."""
+EVERYTHING = Selection()  # all data records from the log start offset on

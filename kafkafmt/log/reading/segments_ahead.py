@@ -11,8 +11,7 @@ from ..catalog import SegmentFile
 from ..scanning import Stretch
 from ..storage import AHEAD_BYTES, fetch_ahead, forget_ahead, open_ahead
 
-MOST_AHEAD = 8
-"""Largest number of segments that are opened in advance."""
+MOST_AHEAD = 8  # largest number of segments that are opened in advance
 
 
 class SegmentsAhead:

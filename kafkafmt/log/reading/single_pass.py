@@ -49,10 +49,8 @@ from .remainder import Remainder
 
 SMALLEST_BATCH = 61
 MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1
-HEADERS_RANGE_BYTES = 8 << 20
-"""Approximate size of a byte range, in bytes, if only the batch headers are needed."""
-PIECE_BYTES = 1 << 20
-"""Number of bytes that are read at once if only the batch headers are needed."""
+HEADERS_RANGE_BYTES = 8 << 20  # approximate size of a byte range, in bytes, if only the batch headers are needed
+PIECE_BYTES = 1 << 20  # number of bytes that are read at once if only the batch headers are needed
 
 
 class UnconfirmedError(Exception):

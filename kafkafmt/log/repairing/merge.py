@@ -25,8 +25,7 @@ from .salvage_rebuilt import needs_rebuilding
 from .salvage_source import Bounds
 from .salvaged import Salvaged
 
-MERGED = ".replicas"
-"""Name of the directory in which the merged partitions are written before they are copied."""
+MERGED = ".replicas"  # name of the directory in which the merged partitions are written before they are copied
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,7 @@ from .salvage_files import copy_file
 from .salvage_source import ALL_FILE_BITS
 from .salvaged import OWNER
 
-LOST = "valid_in_no_replica"
-"""Error code of a range of offsets that is valid in no replica."""
+LOST = "valid_in_no_replica"  # error code of a range of offsets that is valid in no replica
 
 
 @dataclass(frozen=True)

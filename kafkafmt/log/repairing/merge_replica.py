@@ -50,8 +50,7 @@ HEADER = np.dtype(
 - `shift`: what must be added to the base offset in the batch header, because it is corrupted. Usually 0
 - `corrupted`: whether the base offset or the leader epoch in the batch header is corrupted
 """
-Headers = npt.NDArray[np.void]
-"""NumPy array with dtype HEADER."""
+Headers = npt.NDArray[np.void]  # NumPy array with dtype HEADER
 Ranges = list[tuple[int, int]]
 """Ranges of offsets: pairs of the first and the last offset, in ascending order, without overlaps."""
 

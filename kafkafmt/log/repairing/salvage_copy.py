@@ -67,8 +67,7 @@ from .salvage_rebuilt import with_rebuilt
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut
 from .salvaged import OWNER, Salvaged, SerializedProducers
 
-CLUSTER_METADATA = "__cluster_metadata"
-"""The topic of Kafka's metadata log. Offset checkpoints have no entry for it."""
+CLUSTER_METADATA = "__cluster_metadata"  # The topic of Kafka's metadata log. Offset checkpoints have no entry for it.
 QUORUM_STATE = "quorum-state"
 KRAFT_SNAPSHOT = ".checkpoint"
 
@@ -154,12 +153,8 @@ class PartitionCopy:
         self.spans = SpanCopier()
         self.scratch = Scratch()
         self.gaps = False
-        """Whether the copy lacks offsets. A producer may then be listed only in a producer snapshot.
-
-        This depends only on the copied batches, so that salvage of a salvaged copy changes nothing.
-        """
-        self.misses_offsets = False
-        """Whether offsets are missing in the copy, between its first and its last offset."""
+        """The copy lacks offsets. It depends only on copied batches, so that a second salvage changes nothing."""
+        self.misses_offsets = False  # whether offsets are missing in the copy, between its first and its last offset
         self._aborts = abort_open
 
     def is_copied(self, source: SegmentFile, spans: IntArray, damaged: bool) -> bool:

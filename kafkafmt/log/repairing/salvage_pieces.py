@@ -21,8 +21,7 @@ from .span_tables import tables_of
 class Restored(NamedTuple):
     """A batch that is not a copy: a marker in place of a lost one, or a rebuilt batch in place of the original."""
 
-    offset: int
-    """Offset in the header of the batch."""
+    offset: int  # offset in the header of the batch
     data: bytes
 
 

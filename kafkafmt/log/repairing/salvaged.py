@@ -12,8 +12,7 @@ from ..formats import STATE_BYTES, ProducerEntry, entries_of
 from ..storage import list_directory
 from .salvage_source import ALL_FILE_BITS, LeftOut, restrict
 
-OWNER = 0o600
-"""Permissions that the owner needs for the files until the copy is complete."""
+OWNER = 0o600  # permissions that the owner needs for the files until the copy is complete
 
 
 class SerializedProducers(Rows[ProducerEntry]):
@@ -51,8 +50,7 @@ class Salvaged:
     rebuilt: int = 0  # number of batches that Kafka's Java code does not read
     left_out: list[LeftOut] = field(default_factory=list)  # links to places outside the source
     modes: dict[str, int] = field(default_factory=dict)  # final permissions of the copy's files, which `narrow` sets
-    mode: int = ALL_FILE_BITS
-    """Permissions that all segments of the source have in common."""
+    mode: int = ALL_FILE_BITS  # permissions that all segments of the source have in common
 
     @property
     def copied_end(self) -> int:

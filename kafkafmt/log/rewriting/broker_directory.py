@@ -46,8 +46,7 @@ from ..writing import LOCK, METADATA_LOG, Metadata, base64_uuid, node_id, read_m
 from .restore_partition import Restored, Target
 
 MAX_NAME = 255
-KRAFT_VERSION = "1"
-"""Value of `version` in the `meta.properties` of a broker without ZooKeeper."""
+KRAFT_VERSION = "1"  # value of `version` in the `meta.properties` of a broker without ZooKeeper
 
 
 class RestoreError(ValueError):

@@ -14,8 +14,7 @@ import numpy as np
 from ...types import IntArray, Spans, byte_view
 
 HASH_BYTES = 16
-MERGED_KEYS = 1 << 18
-"""When at least this many keys have been added, they are merged into the sorted array of keys."""
+MERGED_KEYS = 1 << 18  # when at least this many keys have been added, they are merged into the sorted array of keys
 
 
 class LatestOffsets:

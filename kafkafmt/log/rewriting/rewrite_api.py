@@ -48,8 +48,8 @@ from ..writing import CLUSTER_METADATA, metadata_logs, strays
 from .record_rules import record_rules
 from .rewrite_partition import Changes, Counts, rewrite_partition
 
-MARKER_LOST = "read_committed_differs"
-"""Error code if only a transaction index shows that a transaction was aborted."""
+ON_ERROR = ("fail", "skip")
+MARKER_LOST = "read_committed_differs"  # error code if only a transaction index shows that a transaction was aborted
 
 
 @dataclass(frozen=True)

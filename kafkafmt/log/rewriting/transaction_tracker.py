@@ -18,8 +18,7 @@ class LastBatches:
     # Compaction never removes these batches, because the state of a producer is in its last batch.
 
     def __init__(self) -> None:
-        self.data: dict[int, int] = {}
-        """Last offset of the last data batch of each producer, by producer id."""
+        self.data: dict[int, int] = {}  # last offset of the last data batch of each producer, by producer id
         self._markers: dict[int, int] = {}
 
     def add(self, table: BatchTable) -> None:

@@ -23,9 +23,7 @@ from ...constants import (
 from ...errors import KafkaFormatError
 
 CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
-"""Layout of the header fields that must be consistent with each other: last offset delta, base
-timestamp, maximum timestamp, producer id, producer epoch, base sequence and record count.
-"""
+"""Last offset delta, base and maximum timestamp, producer id and epoch, base sequence, record count."""
 FAR_FUTURE = 1 << 53
 """Limit for plausible timestamps in ms, in the year 287396. A header with a later timestamp is implausible."""
 

@@ -17,10 +17,8 @@ from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, last_offsets
 from ..storage import FileView, aligned_buffer
 from .header_walk import FEW_BATCHES, REMOTE_BLOCK, SMALL_BATCH, UnclearHeadersError, read_batch
 
-BLOCK = 1 << 20
-"""Size in bytes of the blocks in which a segment with small batches is read."""
-ROWS = 1024
-"""Maximum number of batch headers in an array if headers are read one by one."""
+BLOCK = 1 << 20  # size in bytes of the blocks in which a segment with small batches is read
+ROWS = 1024  # maximum number of batch headers in an array if headers are read one by one
 _LENGTH_AND_MAGIC = struct.Struct(">i4xb")
 _FIELDS = {
     "base_offset": ">i8",
@@ -37,8 +35,7 @@ _FIELDS = {
     "base_sequence": ">i4",
     "count": ">i4",
 }
-_HEADER = np.dtype(list(_FIELDS.items()))
-"""NumPy dtype of the header of a v2 batch, without padding between the fields."""
+_HEADER = np.dtype(list(_FIELDS.items()))  # NumPy dtype of the header of a v2 batch, without padding between the fields
 assert _HEADER.itemsize == BATCH_HEADER_SIZE
 
 

@@ -28,14 +28,11 @@ from ...types import BATCH_DTYPE, TABLE_ROWS, BatchTable, Buffer, last_offsets, 
 from ..formats import Marker
 from ..storage import FileView, aligned_buffer
 
-SMALL_BATCH = 8 << 10
-"""Maximum size of a small batch, in bytes."""
+SMALL_BATCH = 8 << 10  # maximum size of a small batch, in bytes
 FEW_BATCHES = 4
 """Number of consecutive small batches after which whole blocks of batches are read, and all CRCs are checked."""
-MARKER_SIZE = 78
-"""Size of a transaction marker's batch, in bytes. A larger batch does not contain a marker."""
-BLOCK = 256 << 10
-"""Number of bytes that are read at once if the batches are small."""
+MARKER_SIZE = 78  # Size of a transaction marker's batch, in bytes. A larger batch does not contain a marker.
+BLOCK = 256 << 10  # number of bytes that are read at once if the batches are small
 REMOTE_BLOCK = 4 << 20
 """Number of bytes that are read at once from a URL if the batches are small. This takes one request."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -49,13 +46,8 @@ class UnclearHeadersError(Exception):
 class TransactionalBatches(NamedTuple):
     """Batches that one call of `HeaderWalk.read` has read. `rows` is valid until the next call."""
 
-    rows: BatchTable
-    """The headers of all these batches, if any of them is part of a transaction or is a control batch.
-
-    Otherwise, the array is empty.
-    """
-    markers: dict[int, Marker]
-    """The transaction marker of each control batch, by offset."""
+    rows: BatchTable  # headers of all these batches, or an empty array if none is transactional or a control batch
+    markers: dict[int, Marker]  # the transaction marker of each control batch, by offset
     checked: bool
     """Whether the CRCs were checked. If not, `rows` contains one batch, whose position is a position in the file."""
 
@@ -90,12 +82,8 @@ class HeaderWalk:
         self.thinned: bool = False
         self._first_returned = first_returned
         self._continues = False
-        """Whether offsets that are missing before the next batch are counted as a gap.
-
-        False before the first batch if the byte range does not begin at the start of the segment.
-        """
-        self._small = 0
-        """Number of consecutive small batches."""
+        """Missing offsets before the next batch are a gap: False where a range begins inside a segment."""
+        self._small = 0  # number of consecutive small batches
         self._buffer = aligned_buffer(0)
 
     @cached_property

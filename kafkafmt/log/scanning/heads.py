@@ -20,12 +20,9 @@ from ...errors import KafkaFormatError, StructureError, TruncatedError
 from ...types import BATCH_DTYPE, TABLE_ROWS, last_offsets
 from ..storage import FileView, aligned_buffer
 
-GROWTH = 4
-"""Each read of batch headers is this many times as large as the previous one, up to a limit."""
+GROWTH = 4  # each read of batch headers is this many times as large as the previous one, up to a limit
 HEADERS_READ = 64 << 10
-"""Smallest number of bytes that are read at once if only batch headers are needed. Only larger
-batches can be skipped without being read completely.
-"""
+"""Smallest number of bytes that are read at once for headers. Only larger batches can be skipped."""
 MAX_HEADERS_READ = 1 << 20
 
 

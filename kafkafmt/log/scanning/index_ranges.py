@@ -24,22 +24,11 @@ from ..formats import OFFSET_ENTRY
 from ..storage import FileView, start_of_last_hole
 from .heads import read_head
 
-RANGE_BYTES = 4 << 20
-"""Approximate size of the byte ranges into which a segment is divided. A range is held in memory
-until it has been checked.
-"""
-FIRST_RANGE_BYTES = 64 << 10
-"""Approximate size of the first byte range if only some offsets are requested. It is small, because
-the caller may need only the first records. Each further range is GROWTH times as large, up to
-RANGE_BYTES.
-"""
+RANGE_BYTES = 4 << 20  # approximate size of the ranges of a segment, each held in memory until it has been checked
+FIRST_RANGE_BYTES = 64 << 10  # Size of the first range for some offsets. Each further one is GROWTH times as large.
 GROWTH = 4
-MAX_RANGE_BYTES = 16 << 20
-"""Maximum size of a byte range. If two consecutive index entries of a segment are farther apart,
-the segment is not divided.
-"""
-BLOCK_ENTRIES = 512
-"""Number of index entries that are read at once during a search in the index."""
+MAX_RANGE_BYTES = 16 << 20  # a segment is not divided if two consecutive index entries are farther apart
+BLOCK_ENTRIES = 512  # number of index entries that are read at once during a search in the index
 
 
 @dataclass(frozen=True, slots=True)

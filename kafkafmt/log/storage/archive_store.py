@@ -22,13 +22,11 @@ from ...support.text import shown
 from ...types import Buffer, byte_view
 from .store_base import Status, Store, errors_of
 
-_UNPACKED = 4
-"""Number of decompressed members of a zip archive that are kept."""
+_UNPACKED = 4  # number of decompressed members of a zip archive that are kept
 _LENGTHS_AT, _LENGTHS = 26, struct.Struct("<HH")
 """Position and layout of the lengths of the name and of the extra fields in the header before a member of a zip archive."""
 _ENCRYPTED = 1
-_LINKS = 40
-"""Largest number of links that are followed from one member."""
+_LINKS = 40  # largest number of links that are followed from one member
 _STEP = 1 << 20
 
 
@@ -37,8 +35,7 @@ class _Directory:
     """The names in one directory of an archive."""
 
     folders: set[str] = field(default_factory=set)
-    files: dict[str, int] = field(default_factory=dict)
-    """Sizes of the files in bytes, by name."""
+    files: dict[str, int] = field(default_factory=dict)  # sizes of the files in bytes, by name
 
 
 class ArchiveStore(Store):

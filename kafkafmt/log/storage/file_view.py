@@ -35,14 +35,8 @@ CRC_STEP = 1 << 20
 SEQUENTIAL_BYTES = 16 << 20
 """Smallest range of a local file for which the operating system is asked to read more bytes in advance."""
 MAX_TEXT_BYTES = 64 << 20
-MAX_TEXT_LINES = 1 << 20
-"""Largest number of lines of a text file.
-
-A checkpoint of a broker has one line for each partition. A parsed line takes about 250 bytes of
-memory.
-"""
-MAX_INDEX_BYTES = 1 << 28
-"""Largest number of bytes that `read_bytes` returns. Valid index files are smaller than this."""
+MAX_TEXT_LINES = 1 << 20  # A checkpoint has a line for each partition. A parsed line takes about 250 bytes of memory.
+MAX_INDEX_BYTES = 1 << 28  # Largest number of bytes that `read_bytes` returns. Valid index files are smaller than this.
 _LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
 """The line endings that `str.splitlines` recognizes, encoded in UTF-8."""
 
@@ -105,8 +99,7 @@ class FileView:
     ) -> None:
         self.bytes_read: int = 0
         self.reads: int = 0
-        self.seconds: float = 0.0
-        """Total duration of all calls of `read_into`, in seconds."""
+        self.seconds: float = 0.0  # total duration of all calls of `read_into`, in seconds
         self.status: os.stat_result | None = None
         """Status of the file when it was opened. None for a URL and for a compressed segment."""
         self._fd = -1

@@ -15,15 +15,10 @@ from ...support.paths import Location, full_disk_named
 from ...types import Buffer, byte_view
 from .files import mode_of
 
-NEW_FILE = 0o644
-"""Mode of a new file, before the umask is applied."""
-COPY_STEP = 1 << 20
-"""Number of bytes that are copied with one read and one write."""
+NEW_FILE = 0o644  # mode of a new file, before the umask is applied
+COPY_STEP = 1 << 20  # number of bytes that are copied with one read and one write
 CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
-"""Error numbers with which copy_file_range and sendfile report that they cannot copy between two files.
-
-Examples are files on different file systems, pipes, and files that are open for appending.
-"""
+"""The kernel cannot copy between two files, such as pipes, or files on different file systems."""
 
 
 def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:

@@ -16,12 +16,8 @@ from ...support.paths import UrlPath
 from ...types import Buffer, byte_view
 from .store_base import Status, Store, StoredFile, Upload, errors_of, nanoseconds
 
-PART_BYTES = 5 << 20
-"""Size of each part of a multipart upload, in bytes. S3 accepts no smaller parts. S3 limits the
-number of parts to 10,000, so an object can have up to 52 GB.
-"""
-PARTS_AT_ONCE = 4
-"""Largest number of parts of one upload that are sent in parallel."""
+PART_BYTES = 5 << 20  # Part of a multipart upload. S3 accepts no smaller and at most 10,000 parts: 52 GB.
+PARTS_AT_ONCE = 4  # largest number of parts of one upload that are sent in parallel
 
 
 class ObjectStore(Store):

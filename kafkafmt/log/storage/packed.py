@@ -25,14 +25,11 @@ FORMATS = {".gz": "gzip", ".zst": "zstd"}
 _NAME = re.compile(r"(?:\A|/)([0-9]{20}\.log)(\.gz|\.zst)\Z")
 _PACKED = tuple(FORMATS)
 _SUFFIXES = (".log", *FORMATS)
-KEPT = 2
-"""Number of decompressed files that a process keeps open."""
+KEPT = 2  # number of decompressed files that a process keeps open
 STEP = 1 << 20
 
 _kept: dict[tuple[int, Location], tuple[object, int]] = {}
-"""Maps (process id, path of a compressed file) to a pair: version of the compressed file, and
-descriptor of the decompressed file.
-"""
+"""By process id and path: version of the compressed file, and descriptor of the decompressed one."""
 _lock = ForkSafeLock()
 
 

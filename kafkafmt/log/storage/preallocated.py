@@ -12,12 +12,9 @@ from collections.abc import Iterator
 
 from .file_view import FileView
 
-STEP = 1 << 20
-"""Largest number of bytes that are read at once to find bytes other than zeros."""
-FIRST_STEP = 1 << 12
-"""Number of bytes that are read first. Few files end with more zeros than that."""
-BLOCK_BYTES = 512
-"""Unit of `st_blocks`, in bytes."""
+STEP = 1 << 20  # largest number of bytes that are read at once to find bytes other than zeros
+FIRST_STEP = 1 << 12  # Number of bytes that are read first. Few files end with more zeros than that.
+BLOCK_BYTES = 512  # unit of `st_blocks`, in bytes
 _ZEROS = bytes(STEP)
 
 

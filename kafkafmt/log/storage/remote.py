@@ -18,22 +18,14 @@ from ...types import Buffer, byte_view
 from .process import ForkSafeLock, WrongProcessError
 from .stores import store_of
 
-FIRST_BYTES = 64 << 10
-"""Number of bytes that are fetched when a file is opened, unless the caller names another number."""
-LEAST_BYTES = 256 << 10
-"""Smallest number of bytes that a read fetches."""
-WHOLE_BYTES = 4 << 20
-"""Maximum size in bytes of a file that the first read fetches completely."""
+FIRST_BYTES = 64 << 10  # number of bytes that are fetched when a file is opened, unless the caller names another number
+LEAST_BYTES = 256 << 10  # smallest number of bytes that a read fetches
+WHOLE_BYTES = 4 << 20  # maximum size in bytes of a file that the first read fetches completely
 REQUEST_BYTES = 4 << 20
 """Largest number of bytes in one request. Requests of 8 MB reduce the throughput by 10 % and use more CPU time."""
-AHEAD_BYTES = 128 << 20
-"""Number of bytes that are requested in advance while a file is read sequentially. If a request
-takes 50 ms, 2.5 GB/s are possible.
-"""
-KEPT_BYTES = 4 << 20
-"""Number of fetched bytes that are kept in memory after a sequential reader has read them."""
-KEPT_BLOCKS = 64
-"""Largest number of fetched byte ranges that are kept in memory if a file is not read sequentially."""
+AHEAD_BYTES = 128 << 20  # bytes that are requested in advance in a sequential read: 2.5 GB/s if a request takes 50 ms
+KEPT_BYTES = 4 << 20  # number of fetched bytes that are kept in memory after a sequential reader has read them
+KEPT_BLOCKS = 64  # largest number of fetched byte ranges that are kept in memory if a file is not read sequentially
 THREADS = 32
 FREED_BYTES = (32 << 20) - (64 << 10)
 """Size of a block that is allocated and freed once. glibc then raises its thresholds. It ignores larger blocks."""

@@ -11,14 +11,9 @@ import numpy.typing as npt
 from ...types import IntArray
 from .file_view import FileView, aligned_buffer
 
-GROUP_BYTES = 1 << 20
-"""Largest total size of spans that are read together, in bytes."""
-WINDOW_BYTES = 2 << 30
-"""Largest size of a part of a local file whose spans are read together, in bytes. By default, a segment has at most
-1 GiB. Therefore, spans of such a segment can be read together at any distance.
-"""
-PAGE_BYTES = 4096
-"""Largest gap between two spans of a local file that are read with one system call, in bytes."""
+GROUP_BYTES = 1 << 20  # largest total size of spans that are read together, in bytes
+WINDOW_BYTES = 2 << 30  # largest part of a local file whose spans are read together: by default, a whole segment
+PAGE_BYTES = 4096  # largest gap between two spans of a local file that are read with one system call, in bytes
 
 
 def window_of(view: FileView) -> int:

@@ -16,15 +16,9 @@ from .file_view import FileView
 from .local_files import truncated, write_all
 from .span_buffer import GROUP_BYTES, PAGE_BYTES, SpanBuffer, window_of
 
-SMALL = 1 << 16
-"""Byte ranges up to this size are read and written together.
-
-For such ranges, reading and writing takes a third of the time of copy_file_range.
-"""
-FEW = 16
-"""Largest number of byte ranges for which Python lists are faster than NumPy."""
-MOST_SPANS = 8192
-"""Largest number of byte ranges that are copied together."""
+SMALL = 1 << 16  # ranges up to this size are read and written together: in a third of the time of copy_file_range
+FEW = 16  # largest number of byte ranges for which Python lists are faster than NumPy
+MOST_SPANS = 8192  # largest number of byte ranges that are copied together
 
 
 class SpanCopier:

@@ -31,8 +31,7 @@ OBJECT_STORES = {
 }
 """URL schemes that are accessed through obstore. Each value is the name that obstore uses for the scheme."""
 
-ARCHIVES = ("zip", "tar")
-"""URL schemes for directories in an archive. The second URL of a URL chain names the archive."""
+ARCHIVES = ("zip", "tar")  # URL schemes for directories in an archive. The second URL of a URL chain names the archive.
 
 
 MOST_STORES = 64

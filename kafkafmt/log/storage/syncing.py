@@ -15,12 +15,8 @@ from typing import Any
 from .local_files import sync_directory, sync_file
 
 WHOLE_SYNC_TYPES = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"})
-"""File systems that are synced with ``syncfs``.
-
-On other file systems, such as NFS and FUSE, ``syncfs`` may return before the data is on disk.
-"""
-REPORTS_ERRORS = (5, 8)
-"""First version of Linux in which ``syncfs`` reports errors of earlier writes."""
+"""On other file systems, such as NFS and FUSE, ``syncfs`` may return before the data is on disk."""
+REPORTS_ERRORS = (5, 8)  # first version of Linux in which ``syncfs`` reports errors of earlier writes
 MOUNTS = Path("/proc/self/mountinfo")
 
 

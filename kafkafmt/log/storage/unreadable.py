@@ -15,20 +15,13 @@ from bisect import bisect_left
 
 from ...support.text import counted
 
-SECTOR = 4096
-"""Number of bytes that are read at once after a read error. It is the page size of the kernel's cache."""
-MOST_IN_A_ROW = 256
-"""Reading a file fails if this number of consecutive sectors cannot be read."""
-MOST_SECTORS = 1024
-"""Maximum number of unreadable sectors in a file. If there are more, reading the file fails.
-
-A failing disk can need seconds to report that a sector is unreadable.
-"""
+SECTOR = 4096  # Number of bytes that are read at once after a read error. It is the page size of the kernel's cache.
+MOST_IN_A_ROW = 256  # reading a file fails if this number of consecutive sectors cannot be read
+MOST_SECTORS = 1024  # with more unreadable sectors, reading a file fails: each can take a failing disk seconds
 MOST_NAMED = 3
 DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
 """Error numbers that a damaged disk or file system causes."""
-NO_PERMISSION = (errno.EACCES, errno.EPERM)
-"""Error numbers for a file that the process may not read."""
+NO_PERMISSION = (errno.EACCES, errno.EPERM)  # error numbers for a file that the process may not read
 UNREACHABLE = (errno.ESTALE, errno.ENOTCONN)
 """Error numbers for a file on a remote file system, such as NFS or FUSE, if its server does not provide the file."""
 _END = b"\xff" * 16

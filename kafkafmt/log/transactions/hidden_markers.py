@@ -16,8 +16,7 @@ from ..findings import Damage
 from ..scanning import MARKER_SIZE
 from ..storage import FileView
 
-WINDOW = 64 << 10
-"""Largest number of bytes that are read at once to get the length fields of damaged batches."""
+WINDOW = 64 << 10  # largest number of bytes that are read at once to get the length fields of damaged batches
 
 
 def is_harmless(damaged: Sequence[Damage]) -> bool:

@@ -6,8 +6,7 @@ from ...support.paths import Location
 from ..formats import states_in
 from ..storage import joined, read_bytes
 
-KEPT_BYTES = 8 << 20
-"""Largest total size of the snapshot files whose entries are kept in memory."""
+KEPT_BYTES = 8 << 20  # largest total size of the snapshot files whose entries are kept in memory
 
 
 class SnapshotFiles:

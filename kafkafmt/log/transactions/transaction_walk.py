@@ -112,8 +112,7 @@ class TransactionWalk(EventDamage):
         self._suspended = Suspended()
         self.entries: IndexEntries | None = None
         self._places: HidingPlaces | None = None
-        self._end = 0
-        """Offset after the last batch that has been added. 0 if no batch has been added."""
+        self._end = 0  # offset after the last batch that has been added; 0 if no batch has been added
         self._missing_before = -1
         """Offsets are missing before this offset. -1 if no offset is missing after the first batch."""
 

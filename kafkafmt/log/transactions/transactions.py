@@ -20,8 +20,7 @@ from ..formats import Aborted
 
 DAMAGE = "damage"
 MISSING_OFFSETS = "missing offsets"
-Cause = tuple[str, str]
-"""The attributes `file` and `hidden_by` of a `Doubt`."""
+Cause = tuple[str, str]  # the attributes `file` and `hidden_by` of a `Doubt`
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,7 @@ class Suspended:
     def __init__(self) -> None:
         self._rows = array("q")
         self._causes: list[Cause] = []
-        self._starts: list[int] = []
-        """For each item of `_causes`, the number of the first row with this cause."""
+        self._starts: list[int] = []  # for each item of `_causes`, the number of the first row with this cause
 
     def __len__(self) -> int:
         return len(self._rows) // 3

@@ -10,8 +10,7 @@ from ...types import BatchSummary, BatchTable, last_offsets
 from ..findings import Finding
 
 OFFSET_GAP = "offset_gap"
-MOST_GAPS = 256
-"""Largest number of gaps of one partition that are reported one by one. A compacted log has very many."""
+MOST_GAPS = 256  # Largest number of gaps of one partition that are reported one by one. A compacted log has very many.
 
 
 class GapAudit:

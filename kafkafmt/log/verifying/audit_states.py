@@ -41,10 +41,7 @@ from ..transactions import Doubts, SnapshotFiles, Transactions
 from .audit_isolation import IsolationAudit
 
 FIELDS = ("epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset")
-"""Fields of a producer that are compared between a snapshot and the log.
-
-The timestamp is not compared, because different Kafka releases take it from different batches.
-"""
+"""Compared fields of a producer. Kafka releases take the timestamp from different batches."""
 
 
 class StateAudit:
@@ -66,8 +63,7 @@ class StateAudit:
         self._isolation = IsolationAudit()
         self._pending = deque(offset for offset in sorted(self._snapshots) if offset > self._start)
         self._indexes: dict[str, bytes] = {}
-        self._unreadable: set[str] = set()
-        """Segments whose transaction index cannot be read."""
+        self._unreadable: set[str] = set()  # segments whose transaction index cannot be read
         self._aborted: dict[str, list[Aborted]] = defaultdict(list)
         self._abort_markers: set[tuple[int, int]] = set()
         self._epochs = epochs
@@ -75,10 +71,7 @@ class StateAudit:
         self._rising = all(a < b for a, b in itertools.pairwise(self._epoch_starts))
         """Whether the offsets of the leader epoch checkpoint increase."""
         self._epochs_reported: set[int] = set()
-        self.complete: bool = True
-        """Whether the log contains all batches up to this point. False if compaction or damage has
-        removed a batch.
-        """
+        self.complete: bool = True  # whether the log contains all batches so far: compaction or damage has removed none
 
     def _load(self, offset: int) -> bytes | None:
         """Return the serialized entries of the producer snapshot at `offset`, or None if it is missing or unreadable."""

@@ -19,8 +19,7 @@ from ..catalog import Discovery, PartitionDir, Sources, choose_partitions, resol
 from ..reading import discover
 from .reports import UnreadablePartition
 
-Progress = Callable[[int, int], None]
-"""A function called as ``progress(done, total)``. Both numbers are bytes."""
+Progress = Callable[[int, int], None]  # A function called as ``progress(done, total)``. Both numbers are bytes.
 OnMessage = Callable[[str], None]
 Globs = str | Iterable[str]
 Numbers = int | Iterable[int]

@@ -23,8 +23,7 @@ from .reports import PartitionReport, VerifyReport
 from .run import Globs, Numbers, OnMessage, Progress, Run
 from .verify_pass import VerifyPass
 
-COUNTED_ROWS = 16384
-"""Number of records that are decoded before they are counted."""
+COUNTED_ROWS = 16384  # number of records that are decoded before they are counted
 
 
 def verify(

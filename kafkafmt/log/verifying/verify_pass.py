@@ -50,8 +50,7 @@ class VerifyPass:
         self.audit = audit
         self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
-        self._before: int | None = None
-        """Offset after the last batch of the previous segment that has batches."""
+        self._before: int | None = None  # offset after the last batch of the previous segment that has batches
         self._gap_checked = self._gaps = False
         """Whether `_check_gap` was called for the current segment, and whether any call has found missing offsets."""
         # The decoder checks all fields of a record, also those that are not stored.
@@ -59,8 +58,7 @@ class VerifyPass:
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._markers = marker_reader(log.max_batch_bytes)
         self._waiting: list[_Seen] = []
-        self._waits = 0
-        """Number of batches in `_waiting`."""
+        self._waits = 0  # number of batches in `_waiting`
         self._flushed: _Seen | None = None
         """The last batches of the current segment that were processed before all its batches were seen."""
 
@@ -72,10 +70,8 @@ class VerifyPass:
         self._waiting, self._waits = [], 0
         self._flushed = None
         self._gap_checked = False
-        self._usable = True
-        """Whether `is_intact` can still return True. If not, `see` does nothing."""
-        self._last, self._end = -1, 0
-        """Last offset of the batches that were seen, and the file position after them."""
+        self._usable = True  # Whether `is_intact` can still return True. If not, `see` does nothing.
+        self._last, self._end = -1, 0  # last offset of the batches that were seen, and the file position after them
         self._known: KnownWrappers | None = None
 
     def see(

@@ -17,8 +17,7 @@ from ..formats import OFFSET_ENTRY, TIME_ENTRY, Aborted, file_name, transaction_
 from ..storage import append_to, write_at
 from .index_builder import SegmentIndexes
 
-SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")
-"""File name suffixes of the files that every segment has."""
+SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")  # file name suffixes of the files that every segment has
 
 
 def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:

@@ -25,12 +25,8 @@ class Journal:
     """The content of the journal of atomic appends in a log directory."""
 
     in_progress: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """A tuple (topic, partition, next offset, leader epoch) for each partition with an append in progress.
-
-    The next offset and the leader epoch are the values before the append.
-    """
-    versions: dict[str, int] = field(default_factory=dict)
-    """Version of each application's last atomic append."""
+    """(topic, partition, next offset, leader epoch) before each append in progress."""
+    versions: dict[str, int] = field(default_factory=dict)  # version of each application's last atomic append
 
 
 def read_journal(path: Path) -> Journal:

@@ -35,15 +35,9 @@ from ..formats import (
 )
 from ..storage import FileView
 
-INDEX_INTERVAL = 4096
-"""Default value of Kafka's setting ``index.interval.bytes``."""
-FEW_ENTRIES = 16
-"""If there are fewer index entries than this, they are serialized one by one."""
-MAX_SEGMENT_BYTES = 2**31 - 1
-"""Largest size of a segment's `.log` file.
-
-The limit exists because an offset index stores positions as int32.
-"""
+INDEX_INTERVAL = 4096  # default value of Kafka's setting ``index.interval.bytes``
+FEW_ENTRIES = 16  # if there are fewer index entries than this, they are serialized one by one
+MAX_SEGMENT_BYTES = 2**31 - 1  # an offset index stores positions as int32
 
 
 class SegmentIndexes:
@@ -137,24 +131,15 @@ class SegmentScan:
     """The result of reading a segment up to its first invalid batch."""
 
     indexes: SegmentIndexes
-    aborted: list[Aborted]
-    """Transactions that an abort marker in the segment ends."""
-    next_offset: int
-    """Offset after the last valid batch."""
-    end: int = 0
-    """File position after the last valid batch."""
-    batches: int = 0
-    """Number of valid batches."""
+    aborted: list[Aborted]  # transactions that an abort marker in the segment ends
+    next_offset: int  # offset after the last valid batch
+    end: int = 0  # file position after the last valid batch
+    batches: int = 0  # number of valid batches
     offsets: int = 0
     """Number of offsets in the offset ranges of the valid batches. A wrapper message counts as one offset."""
     error: KafkaFormatError | None = None
-    """The error in the batch at position `end`.
-
-    None if the file ends at `end`, or if the batch at `end` is valid but does not fit in the
-    segment.
-    """
-    first_timestamp: int | None = None
-    """Largest timestamp in the first batch, in ms. None if there is no batch."""
+    """Error at `end`; None at the end of the file, or if a valid batch does not fit in the segment."""
+    first_timestamp: int | None = None  # Largest timestamp in the first batch, in ms. None if there is no batch.
 
 
 def read_through(

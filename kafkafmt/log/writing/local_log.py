@@ -46,11 +46,7 @@ from .recovery import delete_segment, load, make_segment
 from .retention import too_many, too_old
 from .settings import LogSettings
 
-PRODUCER_EXPIRATION_MS = 24 * 3600 * 1000
-"""Kafka's default of ``producer.id.expiration.ms``, in milliseconds.
-
-The state of a producer that has been idle for this time is dropped.
-"""
+PRODUCER_EXPIRATION_MS = 24 * 3600 * 1000  # Kafka's default of ``producer.id.expiration.ms``
 
 
 class LocalLog:

@@ -63,10 +63,7 @@ LOCK = ".lock"
 MAX_LEADER_EPOCH = 2**31 - 1
 WRITTEN_CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 _locked: dict[tuple[int, int], int] = {}
-"""File descriptors of the lock files that this process holds, by device and inode.
-
-The descriptors are recorded because the operating system lets the same process lock a file twice.
-"""
+"""Descriptors of lock files by device and inode: the system lets a process lock a file twice."""
 _taking = ForkSafeLock()
 
 

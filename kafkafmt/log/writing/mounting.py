@@ -33,10 +33,8 @@ TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
 """Type numbers of the metadata records that affect topics and partitions."""
 BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION = 23, 24, 25
 """Type numbers of the metadata records that begin and end a transaction (KIP-868)."""
-NO_LEADER_CHANGE = -2
-"""Value of the field Leader in a PartitionChangeRecord that does not change the leader."""
-MAX_NAMED = 5
-"""Largest number of partitions that one message to the user lists."""
+NO_LEADER_CHANGE = -2  # value of the field Leader in a PartitionChangeRecord that does not change the leader
+MAX_NAMED = 5  # largest number of partitions that one message to the user lists
 _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
 
 

@@ -67,16 +67,11 @@ _OFFSET = re.compile(r"[0-9]{20}\Z")
 class Loaded:
     """The state of a partition that was opened for writing."""
 
-    bases: list[int]
-    """Base offsets of the segments, in increasing order."""
-    last: SegmentScan
-    """The result of reading the last segment."""
-    state: State
-    """State of the producers and leader epochs at the end of the log."""
-    epochs: Epochs
-    """Leader epochs of the log, with their first offsets."""
-    cut: list[Damage] = field(default_factory=list)
-    """Damaged data that was truncated."""
+    bases: list[int]  # base offsets of the segments, in increasing order
+    last: SegmentScan  # the result of reading the last segment
+    state: State  # state of the producers and leader epochs at the end of the log
+    epochs: Epochs  # leader epochs of the log, with their first offsets
+    cut: list[Damage] = field(default_factory=list)  # damaged data that was truncated
 
 
 def load(folder: Path, log_start: int, recovery_point: int | None, interval: int, truncate_at_damage: bool) -> Loaded:

@@ -24,8 +24,7 @@ from .incoming import check, check_transactions
 from .local_log import LocalLog
 from .settings import LogSettings
 
-WRITE_BYTES = 1 << 20
-"""Number of bytes of encoded batches that `append` collects before it writes them."""
+WRITE_BYTES = 1 << 20  # number of bytes of encoded batches that `append` collects before it writes them
 
 
 class Appended(NamedTuple):
