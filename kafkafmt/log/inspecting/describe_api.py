@@ -174,24 +174,9 @@ def describe(
 
     Parameters
     ----------
-    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
-        Log directories, partition directories or `.log` files. An open log, topic or partition
-        is read from its paths, which are listed again.
-    topics : str or iterable of str, optional
-        Globs that select topics by name. By default all topics, including Kafka's internal topics
-        (``__…``).
-    partitions : int or iterable of int, optional
-        Partition numbers. By default all.
-    replicas : "longest", optional
-        If two paths contain the same partition, describe the copy with the higher end offset. By
-        default, such a partition is an error.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after each partition. Both numbers are bytes of `.log`
-        files.
-    on_message : callable, optional
-        Called with each message immediately. `Summary.messages` contains all messages.
+    paths, topics, partitions, replicas, max_batch_bytes, progress, on_message
+        As in `verify`, but `progress` is called after each partition. `Summary.messages` contains all
+        messages.
 
     Returns
     -------
@@ -201,14 +186,8 @@ def describe(
 
     Raises
     ------
-    OSError
-        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
-        contains no Kafka log.
-    PartitionNotFoundError
-        `topics` or `partitions` are given, and no partition matches. This is a LookupError.
-    TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
-        contain the same partition and `replicas` is not given.
+    OSError, PartitionNotFoundError, TypeError, ValueError
+        As in `verify`.
 
     Notes
     -----

@@ -50,24 +50,13 @@ def diff(
         The copies: two or more log directories, partition directories or `.log` files. A path with
         wildcards stands for all copies that it matches. An open log, topic or partition is one
         copy. Its name in the report consists of its log directories.
-    topics : str or iterable of str, optional
-        Globs that select topics by name. By default all topics, including Kafka's internal topics
-        (``__…``).
-    partitions : int or iterable of int, optional
-        Partition numbers. By default all.
     records_only : bool, default False
         Report only differences between the records. The kinds "bytes_differ",
         "leader_epoch_differs", "leader_epoch_checkpoint_differs" and "log_start_differs" are
         omitted.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression.
-    threads : int, optional
-        Number of partitions that are compared at the same time. By default the number of cores.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after each partition. Both numbers are bytes of `.log`
-        files.
-    on_message : callable, optional
-        Called with each message immediately. `DiffReport.messages` contains all messages.
+    topics, partitions, max_batch_bytes, threads, progress, on_message
+        As in `verify`, but `progress` is called after each partition. `DiffReport.messages` contains
+        all messages.
 
     Returns
     -------
@@ -76,12 +65,9 @@ def diff(
 
     Raises
     ------
-    OSError
-        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
-        contains no Kafka log.
-    PartitionNotFoundError
-        `topics` or `partitions` are given, and no partition matches. This is a LookupError.
-    TypeError, ValueError
+    OSError, PartitionNotFoundError, TypeError
+        As in `verify`.
+    ValueError
         An argument is wrong, or fewer than two copies are given. `DuplicatePartitionError`, a
         ValueError, if one path contains the same partition twice.
 

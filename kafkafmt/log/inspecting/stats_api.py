@@ -46,31 +46,13 @@ def stats(
 
     Parameters
     ----------
-    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
-        Log directories, partition directories or `.log` files. An open log, topic or partition
-        is read from its paths, which are listed again.
-    topics : str or iterable of str, optional
-        Globs that select topics by name. By default all topics, including Kafka's internal topics
-        (``__…``).
-    partitions : int or iterable of int, optional
-        Partition numbers. By default all.
     deep : bool, default False
         Read all records. By default, only batch headers are read, and statistics that require the
         records are None.
     top : int, default 10
         Number of keys, header keys and producers to list.
-    replicas : "longest", optional
-        If two paths contain the same partition, read the copy with the higher end offset. By
-        default, such a partition is an error.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression.
-    threads : int, optional
-        Number of partitions that are read at the same time. By default the number of cores.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after each segment. Both numbers are bytes of `.log`
-        files.
-    on_message : callable, optional
-        Called with each message immediately. `StatsReport.messages` contains all messages.
+    paths, topics, partitions, replicas, max_batch_bytes, threads, progress, on_message
+        As in `verify`. `StatsReport.messages` contains all messages.
 
     Returns
     -------
@@ -79,14 +61,8 @@ def stats(
 
     Raises
     ------
-    OSError
-        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
-        contains no Kafka log.
-    PartitionNotFoundError
-        `topics` or `partitions` are given, and no partition matches. This is a LookupError.
-    TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
-        contain the same partition and `replicas` is not given.
+    OSError, PartitionNotFoundError, TypeError, ValueError
+        As in `verify`.
 
     Notes
     -----

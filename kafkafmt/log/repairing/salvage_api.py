@@ -178,17 +178,8 @@ def salvage(
 
     Parameters
     ----------
-    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
-        Log directories, partition directories or `.log` files. An open log, topic or partition
-        is read from its paths, which are listed again.
-        Nothing is written to these paths.
     output : str or os.PathLike
         The log directory to write. It must be new or empty, and outside `paths`.
-    topics : str or iterable of str, optional
-        Globs that select topics by name. By default all topics, including Kafka's internal topics
-        (``__…``).
-    partitions : int or iterable of int, optional
-        Partition numbers. By default all.
     stop_at_first : bool, default False
         Copy only the batches before the first damage in each partition, as a broker's recovery
         does.
@@ -202,18 +193,9 @@ def salvage(
         - "longest": copy the replica with the higher end offset.
         - "merge": copy each range of offsets from a replica in which it is valid. If replicas
           contradict each other, the replica with the latest leader epoch is used.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is treated as
-        damage.
-    threads : int, optional
-        Number of partitions to copy at the same time. By default one per core.
-    progress : callable, optional
-        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice,
-        because it is verified and then copied. The function is called from worker threads, but
-        never from two threads at the same time.
-    on_message : callable, optional
-        Called with each message immediately, from worker threads like `progress`.
-        `SalvageReport.messages` contains all messages.
+    paths, topics, partitions, max_batch_bytes, threads, progress, on_message
+        As in `verify`. Nothing is written to `paths`. Each `.log` file counts twice in `progress`,
+        because it is verified and then copied. `SalvageReport.messages` contains all messages.
 
     Returns
     -------

@@ -134,10 +134,6 @@ def restore(
 
     Parameters
     ----------
-    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
-        Log directories or partition directories, such as the output of `salvage`. An open log,
-        topic or partition is read from its paths, which are listed again. Nothing is written to
-        these paths.
     into : str or os.PathLike
         The log directory (``log.dirs``) of a stopped broker. The topics must exist in the cluster,
         and their partitions must be empty.
@@ -158,18 +154,9 @@ def restore(
         offset. If there are several groups, the group is the first field.
     metadata_directory : str or os.PathLike, optional
         The log directory with the metadata log, if it is not `into`.
-    replicas : "longest", optional
-        If two paths contain the same partition, restore the one with the higher end offset. By
-        default, such a partition is an error.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage.
-    threads : int, optional
-        Number of partitions to copy at the same time. By default one per core.
-    progress : callable, optional
-        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice,
-        because it is verified and then copied.
-    on_message : callable, optional
-        Called with each message immediately. `RestoreReport.messages` contains all messages.
+    paths, replicas, max_batch_bytes, threads, progress, on_message
+        As in `salvage`, whose output can be restored, but `replicas` must not be "merge".
+        `RestoreReport.messages` contains all messages.
 
     Returns
     -------

@@ -161,12 +161,6 @@ def rewrite(
 
     Parameters
     ----------
-    paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
-        Log directories, partition directories or `.log` files. An open log, topic or partition
-        is read from its paths, which are listed again.
-        Nothing is written to these paths.
-    output : str or os.PathLike
-        The log directory to write. It must be new or empty, and outside `paths`.
     topics : str or iterable of str, optional
         Globs that select the topics to copy. By default all topics. Kafka's internal topics
         (``__…``) are copied unchanged, unless a glob that starts with ``__`` selects them.
@@ -195,18 +189,9 @@ def rewrite(
     on_error : {"fail", "skip"}, default "fail"
         "fail" raises `DamagedLogError` at the first damage. "skip" omits damaged data, as
         `salvage` does.
-    replicas : "longest", optional
-        If two paths contain the same partition, copy the one with the higher end offset. By
-        default, such a partition is an error.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage.
-    threads : int, optional
-        Number of partitions to copy at the same time. By default one per core.
-    progress : callable, optional
-        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice,
-        because it is verified and then copied.
-    on_message : callable, optional
-        Called with each message immediately. `RewriteReport.messages` contains all messages.
+    paths, output, replicas, max_batch_bytes, threads, progress, on_message
+        As in `salvage`, but `replicas` must not be "merge". `RewriteReport.messages` contains all
+        messages.
 
     Returns
     -------
