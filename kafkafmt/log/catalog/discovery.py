@@ -1,11 +1,9 @@
 """Find all partitions and segments under the paths that a user specifies.
 
-A path can be a `.log` file, a partition directory (which contains `.log` files), or a log directory
-(which contains partition directories). A pattern with `*`, `?` or `[...]` stands for all matching
-files and directories. A path can also be a URL.
-
-In a log directory, only live partitions are read. Partitions with the suffix `-delete`, `-stray` or
-`-future` are listed, but not read.
+A path or URL can be a `.log` file, a partition directory (with `.log` files), or a log directory
+(with partition directories). A pattern with `*`, `?` or `[...]` stands for all matching files and
+directories. In a log directory, partitions with the suffix `-delete`, `-stray` or `-future` are
+listed, but not read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Cache the file lists of partition directories, so that an unchanged directory is not listed again.
 
 The modification time of a directory changes if a file is created, removed or renamed in it, but not
-if a file grows. If the time is unchanged, the directory contains the same segments, and only the
-last segment can have grown.
+if a file grows. If it is unchanged, only the last segment can have grown.
 """
 
 from __future__ import annotations

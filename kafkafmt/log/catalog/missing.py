@@ -1,11 +1,10 @@
 """Check whether retention has deleted a segment whose file is missing. If not, raise an error.
 
 Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), even while the log is
-being read. Readers skip segments that Kafka has deleted. However, a file can also be missing
-because its directory was moved or unmounted, or because this host sees another directory under the
-same path. Therefore, a segment is skipped only under three conditions: the file is still missing
-when it is checked again, its path still refers to the directory that was listed, and all its
-offsets are below the current log start offset.
+being read. However, a file can also be missing because its directory was moved or unmounted, or
+because this host sees another directory under the same path. Therefore, a segment is skipped only
+if the file is still missing when it is checked again, its path still refers to the directory that
+was listed, and all its offsets are below the current log start offset.
 """
 
 from __future__ import annotations

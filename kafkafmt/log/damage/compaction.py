@@ -7,11 +7,9 @@ A log counts as compacted if one of these signs is found:
 3. A batch has fewer records than offsets.
 4. Offsets are missing between two adjacent batches of one segment.
 
-The metadata log and the batches of other segments are read only after missing offsets were found.
-
-A batch that is out of place also leaves a gap. A reader that has not planned the whole segment
-cannot distinguish such a gap from the fourth sign. Until it asks `is_compacted`, it trusts only the
-other signs, or many gaps.
+The metadata log and the batches of other segments are read only after missing offsets were found. A
+batch that is out of place also leaves a gap. Until a reader without a plan of the whole segment
+asks `is_compacted`, it trusts only the other signs, or many gaps.
 """
 
 from __future__ import annotations

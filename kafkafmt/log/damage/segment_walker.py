@@ -1,10 +1,8 @@
 """Read all batches of a segment, and find the damaged byte ranges between them.
 
-Only wrapper messages (formats 0 and 1) are decompressed. No CRC covers the offset of a wrapper
-message, so its inner messages must confirm this offset. In addition, only the inner messages
-contain the lowest offset of the wrapper message. The buffer for the bytes and the array for the
-batch headers are reused. Adjacent valid batches are stored as one range, so memory use does not
-depend on the number of batches.
+Only wrapper messages (formats 0 and 1) are decompressed: their inner messages must confirm the
+offset, which no CRC covers, and only these contain the lowest offset. Adjacent valid batches are
+stored as one range, so memory use does not depend on the number of batches.
 """
 
 from __future__ import annotations

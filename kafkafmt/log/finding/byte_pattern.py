@@ -1,10 +1,9 @@
 """Search the keys or values of many records for matches of a regular expression.
 
 All keys or values are in one buffer, and are given by their positions and lengths. Regular
-expressions are encoded as UTF-8 and match bytes. A pattern without special characters is found by a
-fast search for its bytes, and so are alternatives without special characters. If every match must
-contain one of a few literals, the fast search first finds the keys or values that contain them, and
-only these are searched for the pattern.
+expressions are encoded as UTF-8 and match bytes. Patterns and alternatives without special
+characters are found by a fast search. If every match must contain one of a few literals, the fast
+search first selects the keys or values that contain them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Compute the leader epochs of a log from the epochs of its batches and its leader epoch checkpoint.
 
-Kafka's counterpart is ``LeaderEpochFileCache``. The CRC of a batch does not cover its leader epoch,
-so the epoch of a batch can be wrong although its CRC matches. Therefore, functions in this module
-select the most plausible increasing sequence of epochs.
+Kafka's counterpart is ``LeaderEpochFileCache``. The CRC of a batch does not cover its leader epoch.
+Therefore, functions here select the most plausible increasing sequence of epochs.
 """
 
 from __future__ import annotations

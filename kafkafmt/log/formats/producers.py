@@ -1,10 +1,9 @@
 """Track the state of a partition's producers from batch to batch, like a broker.
 
 Kafka's counterparts are ``ProducerStateManager`` and ``ProducerAppendInfo``. A transaction is open
-from the producer's first transactional batch to the transaction's marker. If the producer has no
-open transaction, a marker has no effect. If the log cleaner has removed the record of a control
-batch, the batch has no effect. In a broker, the state of a producer expires after some time. Here
-it expires only when `Producers.forget` is called.
+from the producer's first transactional batch to its marker. A marker without an open transaction
+has no effect, nor has a control batch whose record the log cleaner has removed. The state of a
+producer expires only when `Producers.forget` is called.
 """
 
 from __future__ import annotations

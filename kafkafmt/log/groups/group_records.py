@@ -1,8 +1,7 @@
 """Read the records of `__consumer_offsets` that Kafka's group coordinator would load.
 
-If a transaction is committed, its offset commits take effect at the offsets of their records, not
-at the offset of the marker. Records of aborted and open transactions are omitted. Records after the
-start of an open transaction are also read.
+Committed offset commits take effect at the offsets of their records, not of the marker. Records of
+aborted and open transactions are omitted; other records after the start of an open one are read.
 """
 
 from __future__ import annotations

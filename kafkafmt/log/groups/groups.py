@@ -1,8 +1,7 @@
 """Read committed offsets, and consumer groups with their members, from `__consumer_offsets`.
 
-The topic is compacted: only the latest record of each key is valid, and a record with a null value
-deletes its key. `read_group_state` can also return an earlier state, unless compaction has removed
-the records of that state.
+The topic is compacted: only the latest record of each key is valid, and a null value deletes its
+key. `read_group_state` can also return an earlier state, unless compaction has removed its records.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Read the batches, records and entries in the files of a log, as Kafka's DumpLogSegments does.
 
-`.log` and `.checkpoint` files contain batches and records, index files contain entries, and
-`.snapshot` files contain producers. DumpLogSegments stops reading at an impossible size field and
-at zeros. This module yields a `Problem` for damage and continues after it. A batch with a wrong CRC
-is yielded with `is_valid` set to False.
+DumpLogSegments stops reading at an impossible size field and at zeros. This module yields a
+`Problem` for damage and continues after it. A batch with a wrong CRC is yielded with `is_valid` set
+to False.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Follow a growing log: find batches that were appended to a partition since the last check.
 
-Each check reads only new batches. A batch is accepted if it is complete and valid. If the log ends
-with an invalid batch, a broker may still be writing it, so the follower waits. If the batch stays
-invalid while the file grows, or if a new segment is created, the whole segment is read again, to
-determine which bytes are damaged.
+Each check reads only new batches, and accepts complete and valid ones. If the log ends with an
+invalid batch, a broker may still be writing it, so the follower waits. If the batch stays invalid
+while the file grows, or if a new segment is created, the whole segment is read again, to determine
+which bytes are damaged.
 
-With the isolation level read_committed, transactions are tracked too, and only records below the
-last stable offset are delivered.
+At read_committed, only records below the last stable offset are delivered.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Find lost offsets: offsets that existed, that no file contains, and that compaction or retention has not removed.
 
 Lost offsets are damage with position 0 and length 0. They are judged only in live partition
-directories that were listed, never in single `.log` files.
-
-A broker can change the directory while it is read. Therefore, the directory and the checkpoints are
-read again before offsets are reported as lost.
+directories that were listed, never in single `.log` files. A broker can change the directory while
+it is read. Therefore, the directory and the checkpoints are first read again.
 """
 
 from __future__ import annotations

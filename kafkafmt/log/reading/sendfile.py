@@ -1,8 +1,7 @@
 """Send unchanged batches from segments to a file or socket.
 
-If possible, the data is copied inside the kernel. Kafka's counterpart is ``FileRecords.writeTo``.
-
-Only batch headers are read, to find the end of each batch. As in a broker, CRCs are not checked.
+If possible, the data is copied inside the kernel (Kafka: ``FileRecords.writeTo``). Only batch
+headers are read, to find the end of each batch. As in a broker, CRCs are not checked.
 """
 
 from __future__ import annotations

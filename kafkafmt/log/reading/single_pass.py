@@ -1,19 +1,18 @@
 """Read a segment in one pass: read a byte range, check it, and yield its batches before the next range is read.
 
-- A byte range is confirmed only if it consists of complete batches whose CRCs match.
-- The offsets of the batches in a confirmed range increase, and are within the offset range of the
-  segment. If the segment is divided into several ranges, and the log was not compacted, no offset is
-  missing inside a range or between two ranges.
-- The first batch of a confirmed range agrees with the offset index: its base offset is above the
-  offset in the previous index entry, and its last offset is at most the offset in its own index
-  entry. If several tasks read the segment, the last offset of the batch before a task's first range
-  is also checked.
-- The offset in the batch header after a confirmed range is higher than all offsets in the range,
-  and agrees with the offset index.
+A byte range is confirmed under these conditions:
 
-If all ranges of a segment are confirmed, its batches are valid and in order, and no plan of the
-segment (plan.py) is needed. Reading stops at the first range that is not confirmed. The caller then
-plans the whole segment, and the plan determines which of the remaining batches are read.
+- It consists of complete batches whose CRCs match.
+- The offsets increase within the offset range of the segment. In a divided segment of a log that
+  was not compacted, no offset is missing inside a range or between two ranges.
+- The first batch agrees with the offset index: its base offset is above that of the previous entry,
+  and its last offset is at most that of its own entry. If several tasks read the segment, the last
+  offset before a task's first range is also checked.
+- The offset in the next batch header is higher than all offsets in the range, and agrees with the
+  offset index.
+
+If all ranges are confirmed, no plan of the segment (plan.py) is needed. Otherwise, reading stops,
+and the plan determines which of the remaining batches are read.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Choose the batches of a merged log from the valid batches of several replicas.
 
-Batches of different replicas usually have the same boundaries. If several batches have the same
-offsets, the batch with the most records is chosen, because compaction may have removed records in
-some replicas. If the numbers of records are equal, the leader's batch is chosen. Batches with a
-corrupted base offset or leader epoch are chosen last.
+Of batches with the same offsets, the one with the most records is chosen, because compaction may
+have removed records in some replicas, and then the leader's. Batches with a corrupted base offset
+or leader epoch are chosen last.
 
-Batch boundaries differ if the record format was converted in one replica. Batches are never cut.
-Of overlapping batches, those are chosen that contain the most records together. Therefore, no range
-of overlapping batches has fewer records than it has in any replica.
+Batch boundaries differ if the record format was converted in one replica. Batches are never cut. Of
+overlapping batches, those are chosen that contain the most records together. Therefore, no range of
+overlapping batches has fewer records than it has in any replica.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Write the merged log of several replicas to a temporary partition directory, which is the input of `salvage`.
 
-A merged segment that is identical to a segment file of a replica becomes a symbolic link to this
-file. Therefore, the bytes of the file are copied only once. All other segments are written batch by
-batch.
+A merged segment that is identical to a segment file of a replica becomes a symbolic link to it, so
+that its bytes are copied only once. All other segments are written batch by batch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Find the valid batches of each replica of a partition, and decide which batches a merge may use.
 
-Replicas of a partition can diverge after an unclean leader election, or if a broker fails before
-its followers have fetched its last batches. A merge treats the replica with the latest leader epoch
-as the leader. Every other replica contributes only the offsets that it would keep as a follower of
-this leader (KIP-101, KIP-279). Therefore, if batches at the same offset differ, the batch with the
-higher leader epoch is used.
+Replicas can diverge after an unclean leader election, or if a broker fails before its followers
+have fetched its last batches. A merge treats the replica with the latest leader epoch as the
+leader. Every other replica contributes only the offsets that it would keep as a follower of this
+leader (KIP-101, KIP-279).
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Find open transactions at the end of a salvaged copy.
 
 On a broker, an open transaction blocks the last stable offset, and therefore every read_committed
-consumer. If the transaction coordinator has forgotten the transaction or has already ended it, the
-transaction stays open forever. Kafka calls this a hanging transaction.
+consumer. If the transaction coordinator has forgotten or already ended it, it stays open forever:
+Kafka calls this a hanging transaction.
 
-A transaction in the copy can be open because it was open in the source, or because its marker was
-lost. If the user requests it, `salvage_partition` appends an abort marker to the copy, as a broker
-does for ``kafka-transactions.sh abort``. Existing batches are not changed.
+A transaction in the copy was open in the source, or lost its marker. If the user requests it,
+`salvage_partition` appends an abort marker, as a broker does for ``kafka-transactions.sh abort``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Restore lost abort markers that the transaction indexes list.
 
-An entry of a transaction index contains the producer id, first offset and marker offset of an
-aborted transaction. Even if the marker is missing, a broker reports this range of offsets as
-aborted. However, if the marker is missing, a consumer drops all records of the producer up to the
-producer's next abort marker, including committed records (seen with Kafka 3.9.2 and 4.3.1). If a
-broker rebuilds the transaction index after a crash, it no longer reports the transaction as
-aborted.
+If a marker is missing, a broker still reports the offsets of the transaction as aborted, but a
+consumer drops all records of the producer up to its next abort marker, including committed records
+(seen with Kafka 3.9.2 and 4.3.1). After a broker has rebuilt the index, it no longer reports the
+transaction as aborted.
 
 `salvage` writes a lost abort marker again, at the marker offset in the transaction index. No index
 proves that a lost marker was a commit marker.

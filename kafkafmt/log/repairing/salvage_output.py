@@ -1,9 +1,8 @@
 """Build the output directory so that an interrupted salvage leaves nothing that looks complete.
 
-All files are written to `.kafkafmt-salvage` below the output directory. When all files are
-complete, they are synced together, and then moved to the output directory. As long as
-`.kafkafmt-salvage` exists, kafkafmt refuses to read the output directory. Therefore, no file needs
-to be synced before all files are complete.
+All files are written to `.kafkafmt-salvage` below the output directory, synced together, and then
+moved to the output directory. As long as `.kafkafmt-salvage` exists, kafkafmt refuses to read the
+output directory.
 """
 
 from __future__ import annotations

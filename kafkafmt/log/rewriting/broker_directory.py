@@ -1,9 +1,8 @@
 """Restore partitions into the log directory of a stopped broker.
 
-Each partition is restored into a directory with a name such as `orders-0.<id>-delete`, which is
-then renamed. When a broker starts, it deletes directories with this ending. Therefore, after an
-interrupted restore, the broker serves either its existing empty partition or the completely
-restored partition.
+Each partition is restored into a directory such as `orders-0.<id>-delete`, which is then renamed.
+When a broker starts, it deletes such directories. Therefore, it serves either its empty partition
+or the completely restored one.
 """
 
 from __future__ import annotations

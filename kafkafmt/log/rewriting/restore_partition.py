@@ -1,9 +1,8 @@
 """Copy one partition so that a broker of another cluster can append to it.
 
-Batches are copied byte for byte, with one exception: the current leader epoch of the cluster
-replaces every higher leader epoch. Consumers compare leader epochs to detect a truncated log. If a
-batch had an epoch that the cluster has not reached, consumers would lose their position. The CRC of
-a batch does not cover its leader epoch.
+Batches are copied byte for byte, except that the current leader epoch of the cluster replaces every
+higher one. Consumers compare leader epochs to detect a truncated log, and would lose their position
+at an epoch that the cluster has not reached. The CRC of a batch does not cover its leader epoch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Divide a segment into byte ranges of a few MB, at positions that its offset index contains.
 
-The index can be wrong. Therefore, single_pass.py checks each byte range when it reads the range:
-the range must begin at the start of a batch and end at the end of a batch, and the offsets of its
-batches must agree with the index entries.
+The index can be wrong. Therefore, single_pass.py checks that each byte range begins and ends at a
+batch border, and that the offsets of its batches agree with the index entries.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Decompress compressed copies of segments, such as `00000000000000000000.log.gz`.
 
-Readers access a segment at any position. Therefore, a compressed segment is decompressed once into
-an unnamed temporary file. This file needs disk space for the whole decompressed segment. The most
-recent files are kept for later readers.
+Readers access a segment at any position. Therefore, it is decompressed once into an unnamed
+temporary file. The most recent files are kept for later readers.
 """
 
 from __future__ import annotations

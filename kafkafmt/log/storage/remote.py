@@ -1,8 +1,7 @@
 """Read files over a network. Byte ranges are requested in parallel, and before they are needed.
 
-A server or object store sends the first byte of a response after 10 to 100 ms. Therefore, a small
-read fetches more bytes than the caller needs. During sequential reads, several large requests are
-in flight at the same time.
+The first byte of a response takes 10 to 100 ms. Therefore, a small read fetches more bytes than the
+caller needs, and during sequential reads, several large requests are in flight.
 """
 
 from __future__ import annotations

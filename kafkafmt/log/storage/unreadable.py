@@ -1,11 +1,9 @@
 """Replace unreadable disk sectors of a file with filler bytes, and keep a list of these sectors.
 
-The last 16 bytes of a filled sector have the value 0xFF, and all its other bytes are zeros.
-Therefore, a filled sector is never accepted as a valid batch or as preallocated space.
-
-A batch that begins in an unreadable sector has a negative base offset or length, because of the
-0xFF bytes. A batch that contains other filler does not match its CRC. An unreadable sector at the
-end of a file differs from preallocated space, which contains only zeros.
+The last 16 bytes of a filled sector have the value 0xFF, and all its other bytes are zeros. A batch
+that begins in such a sector has a negative base offset or length, and a batch that contains other
+filler does not match its CRC. Therefore, no filled sector is accepted as a valid batch or as
+preallocated space, which contains only zeros.
 """
 
 from __future__ import annotations

@@ -1,22 +1,16 @@
 """Find out which transactions were committed or aborted, without reading the whole log.
 
-The next marker of the same producer determines whether a transactional batch is committed or
-aborted. Therefore, it is sufficient to read the batch headers in the requested offset range, and
-the following headers up to the last marker that is needed.
+The next marker of the same producer decides a transactional batch. Therefore, only the batch
+headers of the requested range, and those up to the last marker that is needed, are read.
 
-The last stable offset is computed from a producer snapshot and the batch headers after it. A
-snapshot lists the transactions that are open at its offset (Kafka: ``ProducerStateManager``).
-Headers are read from the first offset of the oldest of these transactions on. A broker writes a
-snapshot at the start of each segment and, when it is stopped, at the end of the log. The snapshot
-at the end of the log is used only if the log still ends at this offset.
+The last stable offset is computed from a producer snapshot, which lists the open transactions
+(Kafka: ``ProducerStateManager``), and the headers from the first offset of the oldest of these on.
+A broker writes a snapshot at the start of each segment and, when it is stopped, at the end of the
+log. The latter is used only if the log still ends there.
 
-The results are always equal to those of `find_transactions`, which reads the whole log. If this
-cannot be guaranteed, the functions return None. The reasons are:
-
-- A header is damaged.
-- A damaged batch is small enough to be a marker.
-- A segment is missing.
-- A transaction index contradicts the log.
+The results are always those of `find_transactions`, which reads the whole log. If this cannot be
+guaranteed, the functions return None: a header, or a batch as small as a marker, is damaged, a
+segment is missing, or a transaction index contradicts the log.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
 """Find out which records a consumer with the isolation level read_committed would get.
 
 The log is read once, in offset order. As in Kafka's ``ProducerStateManager``, a transaction is open
-from the first transactional batch of a producer to the next marker of this producer. Records of
-aborted transactions are omitted. The last stable offset is the first offset of the oldest open
-transaction.
+from the first transactional batch of a producer to the next marker of this producer. The last
+stable offset is the first offset of the oldest open transaction.
 
-The marker of a transaction may be damaged, or may be in a missing segment. Its records before the
-damage are then omitted. If a transaction index lists the transaction, it was aborted. Otherwise, it
-is reported as a `Doubt`. A missing entry proves no commit, because an index can lack entries too.
+If the marker of a transaction may be damaged, or in a missing segment, its records before the
+damage are omitted. If a transaction index lists the transaction, it was aborted. Otherwise, it is
+reported as a `Doubt`. A missing entry proves no commit, because an index can lack entries too.
 
-Even if nothing is damaged, a transaction index can contain an entry although the log does not
-contain the marker. As in a broker, the transaction then ends at the marker offset in the entry.
+If an index lists a transaction whose marker the intact log lacks, the transaction ends at the
+marker offset in the entry, as in a broker.
 """
 
 from __future__ import annotations

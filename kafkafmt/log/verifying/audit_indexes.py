@@ -3,17 +3,15 @@
 A missing entry is not an error, because an index only speeds up lookups. But every existing entry
 must be correct, because a broker trusts the entries.
 
-An entry of the offset index contains the position of a batch and an offset. Which offset is stored
-depends on the Kafka release:
+An entry of the offset index contains the position of a batch and an offset:
 
 - Kafka 4.1 and later: the last offset of the batch.
 - Kafka 2.0 to 4.0: the last offset of all batches that were appended together.
 - Up to Kafka 1.1: the first offset of all batches that were appended together.
 - After compaction: any offset of the batch.
 
-An entry of the time index contains the largest timestamp so far, and the last offset of the batch
-that contains this timestamp. Some releases store the offset of the record with the largest
-timestamp instead of the last offset.
+An entry of the time index contains the largest timestamp so far, and the last offset of its batch
+or, in some releases, the offset of its record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Collect data for `verify` while a segment's batches are checked, so that the segment is read only once.
 
-`plan_segment` reads a segment and passes each valid batch to `VerifyPass.see`. If the plan shows no
-damage, the data that `see` has collected is used. A damaged segment is read again, according to its
-plan.
+`plan_segment` passes each valid batch to `VerifyPass.see`. If the plan shows no damage, the
+collected data is used. A damaged segment is read again, according to its plan.
 """
 
 from __future__ import annotations

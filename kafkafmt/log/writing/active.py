@@ -1,9 +1,8 @@
 """Append batches and index entries to the active segment, which is the last segment of a partition.
 
 Batches are written before their index entries, so an index never has entries for batches that the
-log does not contain. If a write fails, the files are truncated to their previous lengths. If the
-truncation also fails, the segment is marked as broken, and all further writes fail. A broken
-segment is recovered when the partition is opened again.
+log does not contain. If a write fails, the files are truncated to their previous lengths. If this
+also fails, all further writes fail, until the partition is opened again and recovered.
 """
 
 from __future__ import annotations

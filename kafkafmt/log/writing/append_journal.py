@@ -1,9 +1,8 @@
 """Keep a journal of the atomic appends that are in progress, and undo these appends after a crash.
 
-The journal is the file `kafkafmt-append.json` in the log directory. Brokers ignore this file. While
-appends are in progress, the journal contains the end offset and the leader epoch that each
-partition had before the appends. The journal also contains the version of the last completed atomic
-append of each application (see `atomic_append`).
+The journal is the file `kafkafmt-append.json` in the log directory, which brokers ignore. It
+contains the end offset and the leader epoch of each partition before the appends in progress, and
+the version of the last completed atomic append of each application (see `atomic_append`).
 """
 
 from __future__ import annotations

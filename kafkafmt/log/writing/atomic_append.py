@@ -1,9 +1,8 @@
 """Append to several partitions of a log directory atomically, even if the process is killed.
 
-A journal (`append_journal`) is written before the first append and after the last one. If the
-journal lists appends in progress when the directory is opened, each of their partitions is
-truncated to its previous end offset. A partition is not truncated if its leader epoch is now higher
-than in the journal, because another leader, such as a broker, has then appended to it.
+A journal (`append_journal`) is written before the first append and after the last one. If it lists
+appends in progress when the directory is opened, their partitions are truncated to their previous
+end offsets, except after an append by another leader, such as a broker, with a higher leader epoch.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Build the indexes of a segment from its batches, as a broker does.
 
 Kafka's counterparts are ``LogSegment.append`` and ``LogSegment.recover``. A batch gets an entry in
-the offset index if it starts more than `interval` bytes after the previous batch with an entry.
-Before the first entry, the distance is measured from the start of the file, so the first batch of a
-segment never has an entry.
+the offset index if it starts more than `interval` bytes after the previous batch with an entry, or
+after the start of the file.
 
-When an entry is added to the offset index, the largest timestamp so far is compared with the last
-entry of the time index. If this timestamp is larger than the timestamp of the last entry, the time
-index also gets an entry. When the segment is closed, the time index gets a final entry.
+With each entry, and when the segment is closed, the time index also gets an entry if the largest
+timestamp so far is larger than that of its last entry.
 """
 
 from __future__ import annotations

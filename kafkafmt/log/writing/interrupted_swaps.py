@@ -1,11 +1,10 @@
 """Complete the replacement of segments that a broker was performing when it was killed (Kafka: ``LogLoader.load``).
 
-The log cleaner writes a compacted copy of some segments to `.cleaned` files. When the copy is
-complete, the cleaner changes the suffix to `.swap`. Then the cleaner deletes the segments that the copy
-replaces, and removes the suffix `.swap`. If the broker is killed before the last step, it completes
-the replacement at its next start. If a writer truncated or deleted records before this start, the
-broker would restore them. Therefore, the replacement is completed before a partition is opened for
-writing.
+The log cleaner writes a compacted copy of some segments to `.cleaned` files, and changes the suffix
+to `.swap` when the copy is complete. Then it deletes the segments that the copy replaces, and
+removes the suffix. A killed broker does this at its next start. If a writer truncated or deleted
+records before, the broker would restore them. Therefore, the replacement is completed before a
+partition is opened for writing.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Change the files of a partition: append batches, and roll, flush, truncate and delete segments.
 
-Kafka's counterpart is ``LocalLog``. A batch is written completely or not at all. Readers can read
-the log while batches are written, and see only complete batches. All other files can be derived
-from the batches, so the batches alone determine the state after a crash. The other files are
-written at these times:
+Kafka's counterpart is ``LocalLog``. A batch is written completely or not at all. Readers see only
+complete batches. The batches alone determine the state after a crash. The other files are written
+at these times:
 
-- Index entries are written at the index interval, after the batches that they refer to.
-- A new leader epoch is written to the checkpoint before the first batch of that epoch.
-- When a segment is rolled, it is synced, and a producer snapshot is written.
+- Index entries: at the index interval, after the batches that they refer to.
+- A new leader epoch: before the first batch of that epoch.
+- A producer snapshot: when a segment is rolled, which is then synced.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Open a log directory for writing, in one process at a time (Kafka: ``LogManager``).
 
-This module locks the file `.lock` in the same way as a broker. Therefore, a broker and this module
-never use a directory at the same time.
+This module locks the file `.lock` in the same way as a broker, so that both never use a directory
+at the same time.
 
-The file `.kafka_cleanshutdown` marks a clean shutdown. The file is deleted when the directory is
-opened, and created when the directory is closed, unless a partition still needs recovery. The
-offset checkpoints contain recovery points, high watermarks and log start offsets.
+The file `.kafka_cleanshutdown` marks a clean shutdown. It is deleted when the directory is opened,
+and created when it is closed, unless a partition still needs recovery.
 """
 
 from __future__ import annotations

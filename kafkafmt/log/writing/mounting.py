@@ -1,8 +1,7 @@
 """Find the partitions of a log directory that a KRaft broker would not serve, and the reasons.
 
-When a broker starts, it compares each partition directory with the metadata log. The broker renames
-a directory to `…-stray` in two cases: the metadata log does not contain the topic id of the
-directory, or it assigns the partition only to other brokers (Kafka:
+When a broker starts, it renames a partition directory to `…-stray` if the metadata log does not
+contain its topic id, or assigns the partition only to other brokers (Kafka:
 ``LogManager.isStrayKraftReplica``).
 """
 

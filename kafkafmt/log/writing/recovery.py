@@ -1,13 +1,12 @@
 """Open a partition directory for writing, and recover it after a crash.
 
 Kafka's counterparts are ``LogLoader`` and ``LogSegment.recover``. After a clean shutdown, only the
-last segment is read. After an unclean shutdown, all segments from the recovery point are read.
-Invalid data at the end of the log is truncated, and indexes that do not match the batches are
-rebuilt. If a broker was killed while it replaced segments, interrupted_swaps.py completes the
-replacement first.
+last segment is read, otherwise all segments from the recovery point. Invalid data at the end of the
+log is truncated, and indexes that do not match the batches are rebuilt. First, interrupted_swaps.py
+completes a replacement of segments.
 
-A broker truncates the log at any damage and deletes everything after it. This module truncates the
-log at damage only if the caller requests it, because valid batches may follow the damage.
+A broker truncates the log at any damage. This module does so only if the caller requests it,
+because valid batches may follow the damage.
 """
 
 from __future__ import annotations
