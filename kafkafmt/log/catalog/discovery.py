@@ -116,7 +116,6 @@ def find_partitions(
 
 
 def _is_file(path: Location) -> bool:
-    """Return whether a path refers to a file."""
     # A URL without a suffix is assumed to be a directory. This saves a request to the server.
     if isinstance(path, UrlPath) and not path.suffix:
         return False

@@ -127,6 +127,5 @@ def _by_length(view: FileView) -> Iterator[int]:
 
 
 def starts_with_batch(path: Location, search_in: OpenSearch) -> bool:
-    """Return whether a file starts with a valid batch."""
     with FileView(path, fill_unreadable=True) as view:
         return search_in(view).valid(0)

@@ -132,7 +132,6 @@ class BatchFinder:
         self.bytes_scanned += self._to - start
 
     def _keep(self, found: IntArray) -> None:
-        """Append positions of valid batches to `_found`."""
         n = self._n_found + len(found)
         if n > len(self._found):
             kept = self._found[self._first : self._n_found]

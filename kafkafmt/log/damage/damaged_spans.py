@@ -58,7 +58,6 @@ class DamageColumns:
 
     @property
     def end(self) -> IntArray:
-        """Position after each damaged byte range."""
         return self.position + self.length
 
     @property
@@ -68,7 +67,6 @@ class DamageColumns:
         return empty
 
     def at(self, rows: slice | IntArray) -> DamageColumns:
-        """Return a `DamageColumns` object with only the given rows."""
         return DamageColumns(*(column[rows] for column in _FIELDS(self)))
 
 
@@ -125,7 +123,6 @@ class DamagedSpans(Rows[Damage]):
         return DamagedSpans(self.file, self.columns.at(slice(start, stop)), self._bads, self._start + start)
 
     def bads(self) -> BadColumns:
-        """Return the damaged byte ranges with their error messages."""
         return self._bads.at(np.arange(self._start, self._start + len(self)))
 
     def at(self, rows: IntArray) -> DamagedSpans:

@@ -74,5 +74,4 @@ class KnownWrappers:
 
 
 def wrappers_of(table: BatchTable) -> IntArray:
-    """Return the indexes of the wrapper messages in `table`."""
     return np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))

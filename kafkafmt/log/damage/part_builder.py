@@ -124,7 +124,6 @@ class PartBuilder:
         self.limit()
 
     def _add_single(self, spans: IntArray, rows: IntArray) -> None:
-        """Add damaged byte ranges without merging them."""
         self._bads.add_spans(spans)
         self._bad_rows += rows.tolist()
         self._consecutive += len(spans)

@@ -97,7 +97,6 @@ class RunColumns:
         return len(self.position)
 
     def at(self, rows: IntArray | npt.NDArray[np.bool_] | slice) -> RunColumns:
-        """Return a `RunColumns` object with only the given rows."""
         return RunColumns(*(column[rows] for column in vars(self).values()))
 
     def as_extents(self) -> IntArray:
@@ -107,7 +106,6 @@ class RunColumns:
         return found
 
     def objects(self) -> list[Run]:
-        """Return a list with a `Run` object for each row."""
         records: list[int | None] = self.records.tolist()
         if len(self) and int(self.records.min()) < 0:
             records = [None if n == UNKNOWN_COUNT else n for n in records]
@@ -163,12 +161,10 @@ class BadColumns:
 
     @property
     def position(self) -> IntArray:
-        """Position at which each damaged byte range begins."""
         return self.rows[0, : self._count]
 
     @property
     def end(self) -> IntArray:
-        """Position at which each damaged byte range ends."""
         return self.rows[1, : self._count]
 
     @property
@@ -235,7 +231,6 @@ class BadColumns:
         self._append(spans)
 
     def extend(self, other: BadColumns) -> None:
-        """Append all damaged byte ranges of `other`."""
         n = self._count
         self._append(other.rows[:, : len(other)].T)
         if other.texts:
@@ -249,7 +244,6 @@ class BadColumns:
         return chosen
 
     def code(self, i: int) -> str:
-        """Return the error code of the damaged byte range in row `i`."""
         return self.codes(i, i + 1)[0]
 
     def message(self, i: int) -> str:

@@ -61,7 +61,6 @@ class Scratch:
 
     @cached_property
     def table(self) -> BatchTable:
-        """A table for batch headers."""
         return np.zeros(TABLE_ROWS, BATCH_DTYPE)
 
     @cached_property

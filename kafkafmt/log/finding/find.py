@@ -61,7 +61,6 @@ class Conditions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that the conditions test."""
         with_value = self.value_regex is not None or bool(self.value_json)
         tested = {
             "key": self.key is not None or self.key_regex is not None,

@@ -38,7 +38,6 @@ class JsonEquals:
         return rows
 
     def matches(self, value: bytes) -> bool:
-        """Return whether a record value meets the condition."""
         try:
             node = _parse_value(value)
         except (ValueError, RecursionError):

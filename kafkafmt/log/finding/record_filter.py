@@ -126,7 +126,6 @@ def narrowed(
 
 
 def columns_of(filtered: Filter) -> set[str]:
-    """Return the names of the columns that a filter compares."""
     if isinstance(filtered, Comparison):
         return {filtered.column}
     return {name for part in filtered.parts for name in columns_of(part)}

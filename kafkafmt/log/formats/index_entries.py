@@ -91,7 +91,6 @@ def time_index_bytes(timestamps: Numbers, offsets: Numbers, base_offset: int) ->
 
 
 def offset_entry(offset: int, position: int, base_offset: int) -> bytes:
-    """Serialize one entry of a `.index` file."""
     return _OFFSET.pack(offset - base_offset, position)
 
 

@@ -87,7 +87,6 @@ class Producers:
         return None if state is None else entries_of(state)[0]
 
     def copy(self) -> Producers:
-        """Return an independent copy of the current state."""
         return Producers(self.states)
 
     def contain(self, states: bytes) -> bool:

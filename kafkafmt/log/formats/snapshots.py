@@ -94,7 +94,6 @@ def entries_of(states: bytes) -> list[ProducerEntry]:
 
 
 def states_of(producers: Iterable[ProducerEntry]) -> bytes:
-    """Serialize the entries of a snapshot file."""
     return b"".join(itertools.starmap(_ENTRY.pack, producers))
 
 
@@ -110,5 +109,4 @@ def snapshot_of(states: bytes) -> bytes:
 
 
 def snapshot_bytes(producers: Iterable[ProducerEntry]) -> bytes:
-    """Return the content of a snapshot file."""
     return snapshot_of(states_of(producers))

@@ -37,8 +37,6 @@ class CommittedOffset(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a consumer group."""
-
     member_id: str
     instance_id: str | None  # ``group.instance.id`` of a static member
     client_id: str
@@ -49,8 +47,6 @@ class Member(NamedTuple):
 
 @dataclass
 class Group:
-    """A consumer group."""
-
     group: str
     type: str  # "classic", "consumer", "share" or "streams"
     epoch: int  # of a classic group, the generation; -1 if only members are known

@@ -17,7 +17,6 @@ BLOCK = 1 << 20  # number of bytes of each file that are read and compared in on
 
 
 def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:
-    """Return whether two segment files have the same bytes."""
     if a.size != b.size:
         return False
     try:

@@ -79,7 +79,6 @@ def _audit(log_file: Path) -> list[Finding]:
 
 
 def transaction_items(path: Path) -> Iterator[TransactionIndexEntry | Problem]:
-    """Yield the entries of a `.txnindex` file."""
     data = read_bytes(path) or b""
     for entry in read_transaction_index(data).tolist():
         yield TransactionIndexEntry(*entry)
@@ -88,7 +87,6 @@ def transaction_items(path: Path) -> Iterator[TransactionIndexEntry | Problem]:
 
 
 def snapshot_items(path: Path) -> Iterator[DumpedProducer | Problem]:
-    """Yield the producers in a `.snapshot` file."""
     try:
         producers = read_snapshot(read_bytes(path) or b"")
     except KafkaFormatError as error:

@@ -31,8 +31,6 @@ class DumpedBatch(NamedTuple):
 
 
 class DumpedRecord(NamedTuple):
-    """A record of a batch."""
-
     offset: int
     timestamp_type: int
     timestamp: int
@@ -46,8 +44,6 @@ class DumpedRecord(NamedTuple):
 
 
 class OffsetIndexEntry(NamedTuple):
-    """An entry of a `.index` file."""
-
     offset: int
     position: int
 
@@ -137,5 +133,4 @@ Item = (
 
 
 def finding(path: Path, code: str, message: str) -> Problem:
-    """Return a finding about a file."""
     return Problem("finding", path.name, code, message)

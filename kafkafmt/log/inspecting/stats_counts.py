@@ -51,7 +51,6 @@ class SizeCounts:
         self._counts[: len(found)] += found
 
     def merge(self, other: SizeCounts) -> None:
-        """Add the counts of another histogram."""
         self._counts[: other._used] += other._counts[: other._used]
         self._used = max(self._used, other._used)
         self.sum += other.sum
@@ -119,7 +118,6 @@ class RateCounts:
             self._counts[place // factor] = self._counts.get(place // factor, 0) + n
 
     def merge(self, other: RateCounts) -> None:
-        """Add the counts of another `RateCounts`."""
         while self.width < other.width:
             self._widen(next(self._widths))
         factor = self.width // other.width

@@ -29,7 +29,6 @@ class Sizes:
     max: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sizes as they appear in the JSON output."""
         return asdict(self) | {"mean": round(self.mean, 1)}
 
 
@@ -49,7 +48,6 @@ class CodecStats:
         return self.bytes_uncompressed / self.bytes if self.bytes_uncompressed is not None and self.bytes else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the codec as it appears in the JSON output."""
         row = {f.name: getattr(self, f.name) for f in fields(self)}
         row["batch_bytes"] = None if self.batch_bytes is None else self.batch_bytes.to_dict()
         return row | {"ratio": None if self.ratio is None else round(self.ratio, 3)}
@@ -76,20 +74,16 @@ class Keys:
     top: tuple[KeyCount, ...]  # in descending order of frequency
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the keys as they appear in the JSON output."""
         return {"distinct": self.distinct, "exact": self.exact, "top": [k.to_dict() for k in self.top]}
 
 
 @dataclass(frozen=True)
 class Headers:
-    """Statistics of the record headers."""
-
     records: int  # with at least one header
     headers: int  # in all records
     names: Mapping[str, int]  # headers by key, for the most frequent keys
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the headers as they appear in the JSON output."""
         return {"records": self.records, "headers": self.headers, "names": dict(self.names)}
 
 
@@ -103,7 +97,6 @@ class Producers:
     top: Mapping[int, int]  # number of records by producer id, for those with the most records
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the producers as they appear in the JSON output."""
         row = {f.name: getattr(self, f.name) for f in fields(self)}
         return row | {"top": [{"producer_id": p, "records": n} for p, n in self.top.items()]}
 
@@ -139,7 +132,6 @@ class Rate:
         return buckets if whole < max(width * self.bucket_ms, 4 * part) else buckets[low:high]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rate as it appears in the JSON output."""
         return {"bucket_ms": self.bucket_ms, "buckets": [b._asdict() for b in self.buckets]}
 
 

@@ -20,7 +20,6 @@ class BatchDamage:
 
     @property
     def found(self) -> Joined[Damage]:
-        """Descriptions of the damage."""
         return Joined(self.parts)
 
     def __call__(self, damage: Damage) -> None:
@@ -29,7 +28,6 @@ class BatchDamage:
         self.changed = True
 
     def add(self, damaged: Sequence[Damage]) -> None:
-        """Add descriptions of batches whose records are damaged."""
         self.parts.append(damaged)
 
 
@@ -43,7 +41,6 @@ class CollectedDamage:
         self._later: list[Sequence[Damage]] = []
 
     def __call__(self, damage: Damage) -> None:
-        """Add a description of damage."""
         if self._later:
             self._later.append((damage,))
         else:

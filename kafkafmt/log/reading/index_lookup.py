@@ -25,8 +25,6 @@ SCAN_BYTES = 4 << 20  # largest distance between an entry's position and batch: 
 
 
 class Entry(NamedTuple):
-    """An entry of an offset index or a time index."""
-
     first: int  # offset minus base offset, or timestamp in ms
     second: int  # position in bytes, or offset minus base offset
 

@@ -107,7 +107,6 @@ class Losses:
 
     @cached_property
     def _bases(self) -> list[int]:
-        """Base offsets of the segments in `_listed`."""
         return [s.base_offset or 0 for s in self._listed]
 
     def _lost(self, low: int, upto: int, file: str) -> Damage | None:
@@ -156,7 +155,6 @@ class Losses:
         return max(_marks(self._log.directory).values())
 
     def at_end(self) -> Damage | None:
-        """Return the lost offsets at the end of the log."""
         certain, damage = self._end
         return damage if certain else None
 

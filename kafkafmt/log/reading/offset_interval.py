@@ -27,7 +27,6 @@ class OffsetInterval:
 
     @property
     def committed(self) -> bool:
-        """Whether `isolation` is "read_committed"."""
         return self.isolation == READ_COMMITTED
 
     @property

@@ -49,7 +49,6 @@ class Part:
     group_rows: Sequence[int] = ()
 
     def last_offset(self, i: int) -> int:
-        """Return the last offset of batch `i`."""
         return last_offset(self.table[i])
 
     def batches_near(self, start: int, end: int) -> BatchTable:

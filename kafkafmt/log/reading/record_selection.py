@@ -80,7 +80,6 @@ class Selection:
 
     @property
     def committed(self) -> bool:
-        """Whether `isolation` is "read_committed"."""
         return self.isolation == READ_COMMITTED
 
     def resolve(self, log: PartitionLog) -> OffsetInterval:

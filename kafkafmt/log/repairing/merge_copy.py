@@ -147,7 +147,6 @@ class MergedDirectory:
         self._segment_mode = narrowed_mode(ALL_FILE_BITS | 0o111, *paths)
 
     def write(self) -> None:
-        """Write all files of the merged partition."""
         metadata = checked_topic_ids(self.replicas)
         sources = [replica.log.directory.path for replica in self.replicas]
         self.folder.mkdir(narrowed_mode(0o777, *sources) | 0o700)

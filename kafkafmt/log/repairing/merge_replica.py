@@ -67,7 +67,6 @@ class Replica:
 
     @property
     def path(self) -> str:
-        """The partition directory."""
         return str(self.log.directory.path)
 
     @property

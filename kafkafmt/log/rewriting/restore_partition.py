@@ -212,7 +212,6 @@ class _RestoredCopy(ChangedCopy):
         self._index(end)
 
     def _epochs(self, start: int, end: int) -> Epochs:
-        """Return the leader epochs of the copied batches."""
         return within(epochs_from(believable_runs(self.state.epoch_runs, [])), start, end)
 
     def _copy_unchanged_files(self) -> None:

@@ -318,12 +318,10 @@ class OpenSegment:
         return fits and last - self.base <= MAX_RELATIVE_OFFSET
 
     def write(self, data: Any) -> None:
-        """Append batches."""
         write_all(self._file, data)
         self._size += len(data)
 
     def close(self) -> None:
-        """Close the file, unless it is already closed."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

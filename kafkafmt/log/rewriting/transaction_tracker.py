@@ -22,7 +22,6 @@ class LastBatches:
         self._markers: dict[int, int] = {}
 
     def add(self, table: BatchTable) -> None:
-        """Add the next batches of the log."""
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
         if not len(rows):
             return

@@ -88,7 +88,6 @@ class HeaderWalk:
 
     @cached_property
     def _headers(self) -> BatchTable:
-        """Array for the batch headers in a block."""
         return np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def open(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:

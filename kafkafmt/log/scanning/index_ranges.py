@@ -54,7 +54,6 @@ class Stretch:
 
     @property
     def size(self) -> int:
-        """Size of the byte range."""
         return self.end.position - self.start.position
 
 
@@ -271,7 +270,6 @@ class IndexFile:
 
     @property
     def count(self) -> int:
-        """Number of entries."""
         return self._view.size // self._size
 
     def read(self, first: int, last: int) -> IntArray:

@@ -85,7 +85,6 @@ class ArchiveStore(Store):
             return sorted(found.folders), dict(found.files)
 
     def status(self, path: UrlPath) -> Status:
-        """Return the size and the version of a file."""
         with self._members(path, check=False) as members:
             size = members.size_of(path.key)
             if size is None:
@@ -173,11 +172,9 @@ class _Tar(_Archive):
         return member
 
     def modified_of(self, key: str) -> int | None:
-        """Return the modification time of a file in ns since 1970."""
         return int(self._target(key).mtime * 1_000_000_000)
 
     def read(self, key: str, start: int, end: int) -> bytes:
-        """Return the bytes [start, end) of a file."""
         member = self._target(key)
         if not member.isreg() or member.issparse() or self._compressed:
             source = self._tar.extractfile(member) if member.isreg() else None
@@ -208,7 +205,6 @@ class _Zip(_Archive):
         return None
 
     def read(self, key: str, start: int, end: int) -> bytes:
-        """Return the bytes [start, end) of a file."""
         member = self._members[key]
         if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & _ENCRYPTED:
             self._file.seek(member.header_offset + _LENGTHS_AT)
@@ -247,24 +243,19 @@ class _StoreFile(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return the current position."""
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Change the current position."""
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._status.size}[whence]
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into `buffer`, and return their number."""
         target = byte_view(buffer)
         end = min(self._position + len(target), self._status.size)
         if end <= self._position:

@@ -124,7 +124,6 @@ class FileView:
 
     @cached_property
     def path(self) -> Location:
-        """Path or URL of the file."""
         return self._given if isinstance(self._given, UrlPath) else Path(self._given)
 
     def expect(self, start: int, end: int) -> None:
@@ -271,7 +270,6 @@ class FileView:
         return self._fd
 
     def close(self) -> None:
-        """Close the file. A second call has no effect."""
         if self._remote is not None:
             self._remote.close()
         if self._fd >= 0:

@@ -158,7 +158,6 @@ def file_size(path: Location | str) -> int | None:
 
 
 def is_file(path: Location) -> bool:
-    """Return whether a path refers to a file."""
     if not isinstance(path, UrlPath):
         return path.is_file()
     try:

@@ -28,7 +28,6 @@ class ObjectStore(Store):
 
     @classmethod
     def at(cls, url: str) -> ObjectStore:
-        """Return an object store for the URL of a bucket or container."""
         return cls(obstore.store.from_url(url))
 
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
@@ -42,13 +41,11 @@ class ObjectStore(Store):
         return folders, sizes
 
     def status(self, path: UrlPath) -> Status:
-        """Return the size and the version of an object."""
         with errors_of(path):
             found = obstore.head(self._store, path.key)
         return _object_status(found)
 
     def read(self, path: UrlPath, start: int, end: int, version: str) -> Buffer:
-        """Return the bytes [start, end) of an object."""
         options: Any = {"range": (start, end)}
         if version:
             options["if_match"] = version
@@ -87,7 +84,6 @@ class ObjectStore(Store):
     def put(
         self, path: UrlPath, content: bytes, create: bool = False, replaces: Mapping[str, str] | None = None
     ) -> Mapping[str, str]:
-        """Write a small object, and return its new version."""
         mode: Any = "create" if create else "overwrite" if replaces is None else dict(replaces)
         conflicts = obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError
         try:
@@ -138,7 +134,6 @@ class ObjectUpload(Upload):
             self._file = obstore.open_writer(store, path.key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 
     def write(self, data: Buffer) -> int:
-        """Append bytes to the object, and return the number of bytes."""
         view = byte_view(data)
         with errors_of(self._path):
             self._file.write(view)
@@ -146,7 +141,6 @@ class ObjectUpload(Upload):
         return len(view)
 
     def tell(self) -> int:
-        """Return the number of bytes that have been written."""
         return self._size
 
     def close(self) -> None:

@@ -107,16 +107,13 @@ class SequentialReader(io.RawIOBase):
         view.expect(0, view.size)
 
     def readable(self) -> bool:
-        """Return True, because the file can always be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into `buffer`, and return their number."""
         got: int = self._view.read_into(buffer, self._position)
         self._position += got
         return got
 
     def close(self) -> None:
-        """Close the file object and the `FileView` that it reads."""
         self._view.close()
         super().close()

@@ -51,7 +51,6 @@ class OwnerLock:
 
     @property
     def is_owner(self) -> bool:
-        """Whether this process created the lock."""
         return os.getpid() == self._pid
 
     def check(self) -> None:

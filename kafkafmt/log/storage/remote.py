@@ -193,7 +193,6 @@ class RemoteFile:
             self.fetch(reached, end)
 
     def fetch(self, start: int, end: int) -> None:
-        """Request the bytes [start, end) that are not in memory."""
         while start < end:
             block = self._block_at(start)
             if block is not None:

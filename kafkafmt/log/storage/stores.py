@@ -136,8 +136,6 @@ def _missing_settings(error: Exception) -> list[str]:
 
 
 class FileSystem(Store):
-    """Store for the files of an fsspec file system."""
-
     def __init__(self, fs: Any) -> None:
         self._fs = fs
         # A synchronous file system may have only one connection, so only one thread at a time may use it.
@@ -168,7 +166,6 @@ class FileSystem(Store):
         return folders, sizes
 
     def status(self, path: UrlPath) -> Status:
-        """Return the size and the version of a file."""
         with self._alone(path):
             found = self._fs.info(self._name(path))
             if found["type"] == "directory":

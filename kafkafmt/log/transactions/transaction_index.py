@@ -60,13 +60,11 @@ class IndexEntries:
         return len(self.last)
 
     def at(self, rows: IntArray | slice) -> list[Aborted]:
-        """Return the entries with the given indexes."""
         columns = (self.producer_id, self.first, self.last, self.stable)
         return list(map(Aborted, *(column[rows].tolist() for column in columns)))
 
     @property
     def all(self) -> list[Aborted]:
-        """All entries. Each access creates a new list."""
         return self.at(slice(None))
 
     def cover(self, table: BatchTable, found: BatchSummary) -> None:

@@ -305,5 +305,4 @@ def _segment_of(log: ReadableLog, offset: int) -> str:
 
 
 def _order(segment: SegmentFile) -> tuple[bool, int, str]:
-    """Return the key by which the segments of a log are sorted."""
     return segment.base_offset is None, segment.base_offset or 0, segment.name

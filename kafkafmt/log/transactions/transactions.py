@@ -56,7 +56,6 @@ class Doubts(Rows[Doubt]):
 
     @classmethod
     def none(cls) -> Doubts:
-        """Return an empty sequence."""
         empty = np.empty(0, np.int64)
         return cls(empty, empty, empty, empty, [])
 
@@ -64,7 +63,6 @@ class Doubts(Rows[Doubt]):
         return len(self.first)
 
     def at(self, rows: IntArray | slice | npt.NDArray[np.bool_]) -> Doubts:
-        """Return a sequence with only the given rows."""
         return Doubts(self.producer_id[rows], self.first[rows], self.last[rows], self.cause[rows], self.causes)
 
     def compact(self) -> Doubts:
@@ -83,7 +81,6 @@ class Doubts(Rows[Doubt]):
         )
 
     def without(self, others: Doubts) -> Doubts:
-        """Return a sequence of the items that are not in `others`."""
         known = set(others)
         return self.at(np.array([doubt not in known for doubt in self], bool))
 
@@ -124,7 +121,6 @@ class Suspended:
             self._starts.append(len(self))
 
     def doubts(self) -> Doubts:
-        """Return all transactions as `Doubts`."""
         rows = np.frombuffer(self._rows, np.int64).reshape(-1, 3)
         cause = np.repeat(np.arange(len(self._starts)), np.diff(self._starts, append=len(rows)))
         producer_id, first, last = rows.T

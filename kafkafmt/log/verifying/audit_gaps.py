@@ -27,7 +27,6 @@ class GapAudit:
         return self._count
 
     def begin(self, file: str) -> None:
-        """Start a segment."""
         self._file, self._end, self._before = file, -1, self._count
 
     def begin_again(self) -> None:

@@ -19,7 +19,6 @@ EXIT_UNREADABLE = 3
 
 
 def damage_dict(damage: Damage) -> dict[str, Any]:
-    """Return damage as it appears in the JSON output."""
     return {
         "file": damage.file,
         "position": damage.position,
@@ -37,7 +36,6 @@ def remote_dict(remote: tuple[int, int] | None) -> dict[str, Any]:
 
 
 def finding_dict(finding: Finding) -> dict[str, Any]:
-    """Return a finding as it appears in the JSON output."""
     return {"file": finding.file, "error": finding.code, "message": finding.message}
 
 

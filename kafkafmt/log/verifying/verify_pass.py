@@ -62,7 +62,6 @@ class VerifyPass:
         """The last batches of the current segment that were processed before all its batches were seen."""
 
     def begin(self, segment: SegmentFile) -> None:
-        """Start a new segment."""
         self._segment = segment
         self.unusual: BatchAudit = BatchAudit(self.log, segment.name)
         self._batches = self.records = 0

@@ -118,6 +118,5 @@ class ActiveSegment:
                 os.fsync(handle)
 
     def close(self) -> None:
-        """Close the files."""
         while self._files:
             os.close(self._files.pop())

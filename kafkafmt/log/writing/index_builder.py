@@ -55,7 +55,6 @@ class SegmentIndexes:
         self._times: list[tuple[int, int]] = []
 
     def copy(self) -> SegmentIndexes:
-        """Return an independent copy."""
         other = object.__new__(SegmentIndexes)
         other.__dict__.update(self.__dict__, _offsets=self._offsets.copy(), _times=self._times.copy())
         return other

@@ -303,5 +303,4 @@ class LocalLog:
 
 
 def _ticks() -> int:
-    """Return the time of a monotonic clock in milliseconds."""
     return time.monotonic_ns() // 1_000_000

@@ -72,7 +72,6 @@ class Metadata:
                 self._transaction.append(value)
 
     def _apply(self, value: bytes) -> None:
-        """Apply a record that affects topics or partitions."""
         record: Any  # the class depends on the type of the metadata record
         try:
             record = read_metadata_record(bytes(value))[0]
