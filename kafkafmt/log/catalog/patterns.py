@@ -11,7 +11,7 @@ from ..storage import list_directory, path_exists
 
 
 def matching(path: Location) -> list[Location]:
-    """Expand the wildcards `*`, `?` and `[...]` of a path to the sorted matching paths. FileNotFoundError: none."""
+    """Expand the wildcards `*`, `?` and `[...]` of a path to the sorted paths that match (at least one)."""
     # They do not match slashes. A path that exists literally is returned unchanged.
     if not glob.has_magic(str(path)) or path_exists(path):
         return [path]

@@ -89,7 +89,7 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 
 def existing_partitions(known: list[int]) -> str:
-    """Return a phrase that lists partition numbers, or only the first and last of consecutive ones, for an error."""
+    """Return a phrase that lists partition numbers, or the first and last of consecutive ones, for an error message."""
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
         return f"the existing partitions are {known[0]} to {known[-1]}"
     if len(known) == 1:

@@ -78,7 +78,7 @@ class RunColumns:
     first: IntArray
     last: IntArray
     batches: IntArray
-    records: IntArray
+    records: IntArray  # -1 if unknown
     dense: npt.NDArray[np.bool_]
 
     @classmethod

@@ -66,7 +66,7 @@ def choose_from_group(
     on_damage: Callable[[PartitionLog, Damage], None] | None,
     on_message: Callable[[str], None],
 ) -> tuple[list[PartitionDir], Selection]:
-    """Select the partitions and records that a consumer group would read next. GroupNotFoundError: none."""
+    """Select the partitions and records that a consumer group would read next."""
     # Return the partitions of topics with committed offsets, and a copy of `selection` that starts at these.
     state = read_groups(found.partitions, on_damage, on_message)
     committed = state.committed(group)

@@ -167,7 +167,7 @@ class GroupReader:
         return np.array(self._events.damage_before, np.int64) if self._ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
-        """Read the range of batches with index `k`, and the next ranges if they are near. Return None if it cannot."""
+        """Read the range of batches with index `k`, and near next ranges, or return None if range `k` does not fit."""
         # It ends before a range that is too large, or whose bytes have changed since they were checked.
         if k == 0 and not self._ends_at_damage and (part := self._read_small_segment()):
             return part

@@ -64,9 +64,7 @@ class SinglePass:
     """Reads a byte range of an open segment, or the whole segment, in one pass."""
 
     # `headers_only`: if possible, the buffers of the `Part` objects are empty, the byte ranges are larger, and none is
-    # held in memory. `complete`: all batches were read and confirmed. `divided`: the offset index was used. `failed`: a
-    # byte range failed a check, or the index cannot be used. `remainder` was not confirmed. UnavailableSegmentError:
-    # the file is too small for `stretch`.
+    # held in memory. UnavailableSegmentError: the file is too small for `stretch`.
 
     def __init__(
         self,
@@ -79,9 +77,9 @@ class SinglePass:
     ) -> None:
         if stretch is not None and view.size < stretch.end.position:
             raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {stretch.end.position}")
-        self.complete: bool = False
-        self.divided: bool = False
-        self.failed: bool = False
+        self.complete: bool = False  # all batches were read and confirmed
+        self.divided: bool = False  # the offset index was used
+        self.failed: bool = False  # a byte range failed a check, or the index cannot be used
         self.remainder: Remainder = Remainder() if stretch is None else _remainder_of(stretch, view)
         self._view = view
         self._segment = segment
