@@ -48,7 +48,6 @@ from ..writing import CLUSTER_METADATA, metadata_logs, strays
 from .record_rules import record_rules
 from .rewrite_partition import Changes, Counts, rewrite_partition
 
-ON_ERROR = ("fail", "skip")
 MARKER_LOST = "read_committed_differs"  # error code if only a transaction index shows that a transaction was aborted
 
 
