@@ -58,7 +58,6 @@ cdef enum:
     LEGACY_ATTRIBUTES = 0x0F
     CONTROL_ABORT = 0           # kinds of transaction markers
     CONTROL_COMMIT = 1
-    NO_MARKER = -1
     CODEC_NONE = 0
     CODEC_GZIP = 1
     CODEC_SNAPPY = 2

@@ -246,7 +246,7 @@ cdef class ProducerTable:
         cdef list aborted = []
         cdef int64_t timestamp = 0, first, stable
         cdef int32_t coordinator_epoch = 0
-        cdef int kind = NO_MARKER
+        cdef int kind = -1
         for i in range(n):
             row = &batches[i]
             if row.producer_id == NO_PRODUCER_ID:

@@ -45,7 +45,9 @@ def test_uncompressed_log_is_read_without_other_packages() -> None:
 
 def test_import_does_not_load_the_modules_of_lazy_names() -> None:
     lazy = "{f'kafkafmt.{name}' for name in (*kafkafmt._HOMES.values(), *kafkafmt._MODULES)}"
-    done = run(f"import sys, kafkafmt; print(sorted({lazy} & set(sys.modules)))")
+    # The doors of log/ are packages. They load their modules on first use.
+    doors = "{'kafkafmt.log', 'kafkafmt.log.groups', 'kafkafmt.log.inspecting', 'kafkafmt.log.verifying'}"
+    done = run(f"import sys, kafkafmt; print(sorted(({lazy} - {doors}) & set(sys.modules)))")
     assert (done.stderr, done.stdout) == ("", "[]\n")
 
 

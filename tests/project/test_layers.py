@@ -42,11 +42,13 @@ LAYERS = {
     "kraft": 5.5,
     "arrow": 6,
     "view": 7,
+    "typing": 7.4,
     "making": 7.2,
     "server": 7.3,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
     "exporting": 8.2,
+    "reports": 8.6,
     "cli": 9, "pyspark_kafkafmt": 9,
     "__main__": 9.5,
 }  # fmt: skip

@@ -413,11 +413,11 @@ def test_plain_message_between_corrupted_ones_is_delivered(tmp_path: Path) -> No
     ]
 
 
-def test_gaps_of_compaction_are_neither_damage_nor_findings(tmp_path: Path) -> None:
+def test_gaps_inside_a_segment_are_findings(tmp_path: Path) -> None:
     parts = ten_batches()
     log = write(tmp_path, (0, b"".join([parts[0], parts[3], parts[9]])))
     assert offsets(log) == [*range(5), *range(15, 20), *range(45, 50)]
-    assert (spans(log), findings(log)) == ([], [])
+    assert (spans(log), findings(log)) == ([], ["offset_gap"] * 2)
 
 
 def test_missing_segment_is_damage(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from building import TRANSACTIONAL, batch, record
-from command import inside, kafkafmt
+from command import inside, process
 from golden_cases import LEGACY, case
 from patching import patch_everywhere
 from rewriting import batches, rows, write_random_log
@@ -232,7 +232,7 @@ def test_missing_topics_are_named_with_the_command_that_creates_them(broker: Pat
 def test_locked_directory_is_refused(broker: Path, tmp_path: Path) -> None:
     source(tmp_path / "in", data(0))
     with k.LogDirectory(broker):
-        done = kafkafmt("restore", tmp_path / "in", "--into", broker)
+        done = process("restore", tmp_path / "in", "--into", broker)
     assert done.returncode == 3
     assert "has locked the log directory" in done.stderr
 
