@@ -25,7 +25,7 @@ from kafkafmt.exporting.bundles import Bundle
 from kafkafmt.exporting.delivered import TaskPlan, check_damage, check_missing, plan_in_task, transactions_in_task
 from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
-from kafkafmt.log.damage.read_limits import ReadLimits
+from kafkafmt.log.damage.plan import ReadLimits
 from kafkafmt.spark.source.same_log import up_to_content
 from kafkafmt.spark.source.splits import alone
 

@@ -23,7 +23,7 @@ from kafkafmt.exporting.layout import escape
 from kafkafmt.exporting.quarantine import MAX_SPAN_BYTES
 from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.damage.read_limits import ReadLimits
+from kafkafmt.log.damage.plan import ReadLimits
 from kafkafmt.log.reading.record_selection import OffsetBound
 
 TORN = case("torn")

@@ -13,7 +13,7 @@ from reports import verify_partition
 
 import kafkafmt
 from kafkafmt.log.catalog.discovery import NoLogError
-from kafkafmt.log.damage.read_limits import ReadLimits
+from kafkafmt.log.damage.plan import ReadLimits
 from kafkafmt.log.formats.names import base_offset_of
 from kafkafmt.log.inspecting import dump_indexes
 from kafkafmt.log.inspecting.dump_batches import LogDump

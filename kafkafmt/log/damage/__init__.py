@@ -7,9 +7,8 @@ from .events import EventDamage, Events
 from .known_wrappers import KnownWrappers, wrappers_of
 from .part_builder import runs_of
 from .parts import UNKNOWN_COUNT, Run, RunColumns, undecodable
-from .plan import UNREADABLE, SegmentPlan, plan_segment, plan_view, with_cause
+from .plan import DEFAULT_LIMITS, UNREADABLE, ReadLimits, SegmentPlan, plan_segment, plan_view, with_cause
 from .ranges import sound_runs
-from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_tables import FIRST_READ, Scratch, Table, TableReader
 from .segment_walker import See, Walker
 from .topic_configs import created_at, has_remote_storage

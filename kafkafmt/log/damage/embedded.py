@@ -74,7 +74,7 @@ class EmbeddedBatches(BatchFinder):
             return bool(self._magics & ~(1 << MAGIC_V2)) and not self._codecs & ~1
         return False if self._wrapped else None
 
-    def _value_end(self, find: Head) -> int:
+    def value_end(self, find: Head) -> int:
         """If a record value begins with the valid batch `find`, return the end of the value. Otherwise, return 0.
 
         A record value can consist of valid batches. In this case, the bytes before the value

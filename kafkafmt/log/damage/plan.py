@@ -13,13 +13,14 @@ are decoded (`Part.damage_of`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import BATCH_HEADER_SIZE, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_END, MAX_OFFSET
+from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_END, MAX_OFFSET
 from ...errors import ChecksumError, TruncatedError
 from ...support.text import offset_range, quantity
 from ...types import IntArray, distinct, last_offset, last_offsets
@@ -30,9 +31,9 @@ from ..storage import FileView, named, occupied, overlapping
 from .conflicts import believable, copies, in_order, lack_offsets
 from .damaged_spans import OffsetBounds, damaged_spans
 from .parts import COPY_PROBLEM, OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Extents, Parts, Run, RunColumns
-from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_tables import BUFFER_BYTES, FIRST_READ, Scratch
 from .segment_walker import See, Walker
+from .unconfirmed import with_unconfirmed
 
 UNREADABLE = "unreadable_sectors"
 """Code that is reported for bytes that the disk cannot read."""
@@ -44,6 +45,27 @@ batch with a wrong CRC is then treated as incomplete.
 
 NO_FINDINGS: tuple[Finding, ...] = ()
 """Findings of a segment without problems. Shared, because a list for each segment would slow down garbage collection."""
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """Settings for reading segments, except for the selection of records.
+
+    Attributes
+    ----------
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as
+        damage.
+    run_bytes : int, optional
+        Ranges of adjacent valid batches are divided at about this size, in bytes. By default, they
+        are not divided.
+    """
+
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    run_bytes: int = sys.maxsize
+
+
+DEFAULT_LIMITS = ReadLimits()
 
 
 @dataclass
@@ -135,7 +157,7 @@ def plan_view(
 
 
 def _plan(segment: SegmentFile, walker: Walker, lower: int, see: See | None) -> SegmentPlan:
-    parts = walker.walk(see=see)
+    parts = with_unconfirmed(walker, walker.walk(see=see), lower, segment.next_base, cut_gaps=False)
     stats = walker.stats
     if in_order(parts, lower, segment.next_base):
         return _resolve(segment, walker, stats, parts, lower, None)
@@ -147,7 +169,7 @@ def _plan(segment: SegmentFile, walker: Walker, lower: int, see: See | None) -> 
             _around(walker, run, border) for run in runs.at((runs.first < border) & (border <= runs.last)).objects()
         ]
     cut_at = distinct(np.concatenate(cuts))
-    parts = walker.walk(cut_gaps=True, cut_at=cut_at)
+    parts = with_unconfirmed(walker, walker.walk(cut_gaps=True, cut_at=cut_at), lower, segment.next_base, cut_gaps=True)
     return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
 
 

@@ -27,8 +27,6 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import LENGTH_AT, MAGIC_V2, MAX_OFFSET
-from ...errors import KafkaFormatError
-from ...records.batches import iter_batches
 from ...types import SearchWindow
 from ..scanning import Head, header_continues, header_stands, offset_in_reach
 from ..storage import FileView
@@ -54,15 +52,8 @@ class Search(EmbeddedBatches):
 
     def __init__(self, view: FileView, first_offset_at: Callable[[int], int]) -> None:
         super().__init__(view, first_offset_at)
-        self._filled = (-1, False)
-        """Position of the last batch that `_fills` checked, and the result."""
         self._last_bytes: bytes = b""
         """The last LARGEST_WINDOW bytes of the file. Empty before they are needed."""
-        self._anchor: tuple[int, int, int | None] = (0, -1, None)
-        """Result of `_next_confirmed`: start of the search, position of the found batch, and its offset.
-
-        If no batch was found, the second item is the end of the search, and the third item is None.
-        """
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Find the position after the damaged batch at `position` at which reading can resume.
@@ -170,7 +161,7 @@ class Search(EmbeddedBatches):
                 continue
             find = Head(at, self.head(at))
             covered = (
-                self._value_end(find)
+                self.value_end(find)
                 or self._covered_end(find, bad, expected)
                 or self._inner_messages_end(find, bad, expected)
             )
@@ -248,57 +239,7 @@ class Search(EmbeddedBatches):
             return 0
         if not (np.diff(offsets) > 0).all():
             return find.end
-        return 0 if len(ends) > 1 and self._continued_later(find, bad, end, last + 1, expected) else end
-
-    def _continued_later(self, find: Head, bad: Head, end: int, next_offset: int, expected: int) -> bool:
-        """Return whether valid batches between two damaged places are batches of the log.
-
-        The batches begin with `find`, end at the position `end`, and are followed by damage. They
-        are batches of the log if two conditions are met: they cannot be part of the damaged batch
-        `bad`, because the length field of `bad` is correct, and the next confirmed batch of the log
-        continues their offsets.
-        """
-        if not bad.may_be_right(expected) or bad.end > find.position or not self._fills(bad):
-            return False
-        later = self._next_confirmed(end, expected)
-        return later is not None and later >= next_offset
-
-    def _fills(self, bad: Head) -> bool:
-        """Return whether the records of a damaged batch can be decoded, and end where its length field states."""
-        if self._filled[0] != bad.position:
-            size = bad.end - bad.position
-            try:
-                batches = iter_batches(
-                    self._bytes(bad.position, size) if size <= LARGEST_WINDOW else b"", check_crc=False
-                )
-                self._filled = bad.position, sum(1 for batch in batches for _ in batch.records()) > 0
-            except KafkaFormatError:
-                self._filled = bad.position, False
-        return self._filled[1]
-
-    def _next_confirmed(self, start: int, expected: int) -> int | None:
-        """Return the offset of the next valid batch that is confirmed by the bytes after it.
-
-        The search begins at the position `start`, and covers LARGEST_WINDOW bytes. If there is no
-        such batch, return None. Each byte is searched only once.
-        """
-        begin, position, offset = self._anchor
-        if begin <= start <= position and offset is not None:
-            return offset
-        position = position if begin <= start <= position else start
-        stop = min(start + LARGEST_WINDOW, self.size)
-        for at in self._later(position, stop):
-            if at < position:
-                continue
-            find = Head(at, self.head(at))
-            ends, last = self._chain_from(find, LARGEST_WINDOW)
-            position = int(ends[-1])
-            long = position - at > LONG_CHAIN
-            if find.first_offset >= expected and (long or self._continued(position, last + 1, find.magic)):
-                self._anchor = start, at, find.first_offset
-                return find.first_offset
-        self._anchor = start, max(position, stop), None
-        return None
+        return end
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
         """Return whether the log ends at `end`, or a plausible batch header or the next offset begins at `end`."""

@@ -29,7 +29,7 @@ from ...errors import ChecksumError, KafkaFormatError, TooLargeError
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, ByteArray, IntArray
 from ..scanning import Stats
 from ..storage import FileView
-from .offset_check import split_at_wrong_offsets
+from .known_wrappers import split_at_wrong_offsets
 from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
 from .parts import SPAN_COLUMNS, Bad, Parts, Run, RunColumns
 from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_ROWS, Scratch, TableReader

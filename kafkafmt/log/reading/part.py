@@ -51,6 +51,13 @@ class Part:
     def last_offset(self, i: int) -> int:
         return last_offset(self.table[i])
 
+    def first_offset(self, i: int) -> int:
+        """Return the first offset of batch `i`. Only a wrapper message is read for this."""
+        row = self.table[i]
+        if row["magic"] < MAGIC_V2 and row["count"] < 0:
+            return self.walker.first_offset_at(self.position + int(row["position"]))
+        return int(row["base_offset"])
+
     def batches_near(self, start: int, end: int) -> BatchTable:
         """Return the batches that can contain offsets in [start, end), and at most one batch on each side."""
         # The offset of an undecodable wrapper message can be wrong. Therefore, the adjacent batches are included.

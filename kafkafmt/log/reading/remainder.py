@@ -62,7 +62,7 @@ class Remainder:
         if self.sure_low and keep.any():
             # The batches are in offset order, so only the first one can begin below this offset.
             first = int(np.argmax(keep))
-            if part.walker.first_offset_at(int(positions[first])) < self.low:
+            if part.first_offset(first) < self.low:
                 keep[first] = False
                 lost = [
                     _damage(part.plan, run) for run in part.walker.runs(part.table[first : first + 1], part.position)

@@ -15,7 +15,7 @@ import kafkafmt
 from kafkafmt.constants import NO_END
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.damage import segment_tables
-from kafkafmt.log.damage.read_limits import ReadLimits
+from kafkafmt.log.damage.plan import ReadLimits
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 
 PER_BATCH = 5

@@ -16,7 +16,7 @@ from reports import verify_partition
 from selecting import interval
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.damage import offset_check
+from kafkafmt.log.damage import known_wrappers
 from kafkafmt.log.damage.parts import Bad
 
 PER_WRAPPER = 4
@@ -168,8 +168,8 @@ def test_wrong_offsets_after_the_first_one_are_found_natively(tmp_path: Path, mo
         described.append(arguments)
         return describe(*arguments)
 
-    describe = offset_check._contradicted_wrapper
-    monkeypatch.setattr(offset_check, "_contradicted_wrapper", counted)
+    describe = known_wrappers._contradicted_wrapper
+    monkeypatch.setattr(known_wrappers, "_contradicted_wrapper", counted)
     log = open_log(tmp_path, *wrong)
     assert len(log.plan(log.segments[0]).damaged) == 600
     assert len(described) <= 3  # the plan walks through the segment three times

@@ -17,7 +17,7 @@ from writing import some
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.damage.read_limits import DEFAULT_LIMITS
+from kafkafmt.log.damage.plan import DEFAULT_LIMITS
 from kafkafmt.log.inspecting.dump_api import dump
 from kafkafmt.log.inspecting.dump_items import DumpedBatch, Problem
 from kafkafmt.log.reading.follow import Follower
