@@ -329,8 +329,6 @@ cdef int judge_candidates(const uint8_t* data, Py_ssize_t size, int64_t origin, 
             return ACCEPTED
         if at == end and batch_found_at(candidates, at + origin):
             return UNDECIDED    # The offsets of the next batch contradict those of this batch.
-        if at > end and bad.end <= candidate + origin:
-            return UNDECIDED    # A later batch may confirm several batches, see Search._continued_later.
         rejected.covered = at + origin
         rejected.count += 1
     return ALL_REJECTED

@@ -371,8 +371,6 @@ def judge_candidates(
             return ACCEPTED
         if at == end and at in candidates:
             return UNDECIDED  # The valid batch at `end` has an offset that does not follow the offsets before it.
-        if at > end and bad.end is not None and bad.end <= candidate:
-            return UNDECIDED  # If several batches end with damage, a later batch may confirm them.
         rejected.covered = at
     rejected.count = len(candidates)
     return ALL_REJECTED
