@@ -67,11 +67,11 @@ def _found_in(walker: Walker, bads: BadColumns, row: int, low: int, high: int) -
     start, end, search = int(bads.position[row]), int(bads.end[row]), walker.search
     damaged = Head(start, search.head(start))
     if damaged.dense and damaged.first_offset < high and offset_in_reach(damaged.first_offset, low + 1):
-        if not _fills(walker, damaged, end):
+        if damaged.end == end or not _fills(walker, damaged, end):
             return  # the length field may be wrong, so the batches may be in a value of the damaged batch
         start = damaged.end - 1
     covered = start
-    for at in search.find(start + 1, end):
+    for at in search.find(start + 1, min(end, search.zero_tail())):
         head = Head(at, search.head(at))
         if at < covered or head.end > end:
             continue

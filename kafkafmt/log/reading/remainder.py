@@ -43,8 +43,14 @@ class Remainder:
         # Other damage can begin where no task reads, or where another task reads without a plan.
         lost = (damaged.last >= self.low) & (damaged.first < self.high) & ~damaged.empty
         found = inside | (lost & (damaged.position < self.file_end))
-        extents = runs.at(unread).objects()
+        extents = [self._cut(run) for run in runs.at(unread).objects()]
         return replace(plan, extents=extents, damaged=list(itertools.compress(plan.damaged, found)))
+
+    def _cut(self, run: Run) -> Run:
+        """Begin a range of batches at `position` if a batch begins there, because the ones before have been read."""
+        if not self.sure_low or not run.position < self.position < run.end or run.first_offset >= self.low:
+            return run
+        return replace(run, position=self.position, first_offset=self.low, records=None)
 
     def contradicting(self, plan: SegmentPlan, start: int, end: int) -> list[Damage]:
         """Return the batches in the byte range and in [start, end) that possibly no task delivers, as damage."""
