@@ -16,6 +16,8 @@ from kafkafmt.exporting import SparkError, TaskOSError
 from kafkafmt.exporting.spark_jobs import _simplified
 from kafkafmt.spark.worker_errors import in_one_line
 
+pytestmark = pytest.mark.slow
+
 FRAMES = '  File "/x/worker.py", line 4197, in invoke_udf\n    func = read_command()\n           ^^^^^^^^^^^^^^\n'
 LOST = "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times: Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 2): "
 JAVA = "\n\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\nCaused by: java.io.EOFException\n\t... 1 more\n"

@@ -14,6 +14,8 @@ from exporting import RunExport, read_with_pyarrow
 
 from kafkafmt.log.transactions.transactions import TransactionInDoubtError
 
+pytestmark = pytest.mark.slow
+
 TRANSACTIONAL = 0x10
 COMMIT = 1
 PRODUCER_ID = 7

@@ -11,6 +11,8 @@ from building import simple_batch
 from command import inside
 from odd_offsets import DELTAS, Expected, mixed_log, odd, offsets
 
+pytestmark = pytest.mark.slow
+
 
 def exported(out: Path) -> Expected:
     table = ds.dataset(out / "data", partitioning="hive").to_table()

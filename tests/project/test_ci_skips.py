@@ -15,6 +15,8 @@ import pytest
 SUITE = """
 import pytest
 
+pytestmark = pytest.mark.slow
+
 def test_runs(): pass
 
 @pytest.mark.skip(reason="no such thing here")

@@ -24,6 +24,8 @@ from golden_cases import case
 from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError
 from kafkafmt.types import COLUMNS, RecordColumns
 
+pytestmark = pytest.mark.slow
+
 
 def big_batch(count: int) -> bytes:
     """Return a batch with `count` records of 23 to 25 bytes."""

@@ -90,6 +90,7 @@ def faults(paths: list[Path], prose_of: Callable[[str], Iterator[tuple[int, str]
     return [f"{name}:{fault}" for name, text in texts.items() for fault in discouraged(prose_of(text))]
 
 
+@pytest.mark.slow
 def test_python_prose_uses_the_words_of_the_style_guide() -> None:
     assert faults(PYTHON, prose_of_python) == []
 

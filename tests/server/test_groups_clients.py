@@ -19,6 +19,8 @@ from kafka.errors import KafkaError
 
 import kafkafmt
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., kafkafmt.server.Server]
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka")
 PARTITIONS = [0, 1, 2]

@@ -160,6 +160,7 @@ def test_a_changed_copy_keeps_the_offsets_of_the_records(
     assert kinds <= {"bytes_differ"}
 
 
+@pytest.mark.slow
 def test_commands_print_and_export_the_records(tmp_path: Path, kind: str) -> None:
     expected = mixed_log(tmp_path / "log", kind)
     done = inside("cat", tmp_path / "log", "--format", "json")
