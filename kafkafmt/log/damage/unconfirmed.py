@@ -21,12 +21,12 @@ from ...records.batches import iter_batches
 from ...types import IntArray
 from ..scanning import Head, offset_in_reach
 from .batch_finder import LARGEST_WINDOW
+from .conflicts import REACH
 from .parts import UNKNOWN_COUNT, BadColumns, Parts, Run, RunColumns
 from .segment_walker import Walker
 
 EPOCH = slice(12, 16)
 """Place of the leader epoch in the header of a batch of format 2."""
-REACH = 2048
 
 
 class _Found(NamedTuple):
