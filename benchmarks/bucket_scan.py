@@ -33,12 +33,13 @@ import obstore
 import kafkafmt
 from kafkafmt import LogDirectory, build_batch
 from kafkafmt.log.storage.remote import REQUEST_BYTES, THREADS
+from kafkafmt.typing import Codec
 
 SEGMENT_BYTES = 128 << 20
 RECORDS = 50
 
 
-def make_log(root: Path, codec: str, total: int) -> int:
+def make_log(root: Path, codec: Codec, total: int) -> int:
     """Write a partition with records of 300 bytes, and return its size in bytes.
 
     The values are random hexadecimal digits, which codecs can compress to half of their size.

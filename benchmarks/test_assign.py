@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import inputs
 import numpy as np
@@ -65,7 +66,7 @@ def test_batches_changed_in_place(compare: Callable[..., object], letter: str, o
 
 @pytest.mark.benchmark(group="a request", timer=time.process_time)
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "LogAppendTime"])
-def test_single_request(compare: Callable[..., object], codec: str) -> None:
+def test_single_request(compare: Callable[..., object], codec: Any) -> None:
     kind, codec = ("LogAppendTime", "none") if codec == "LogAppendTime" else ("CreateTime", codec)
     records = [
         (b"k" * 10, b"a few words of %d" % (i * 7919 % 997) + bytes(80), inputs.FIRST_TIME + i) for i in range(136)

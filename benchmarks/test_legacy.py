@@ -17,12 +17,13 @@ import readers
 
 import kafkafmt
 from kafkafmt import build_batches
+from kafkafmt.typing import Codec
 
 SIZE = 8 << 20
 
 
 @functools.cache
-def messages(magic: int, codec: str) -> bytes:
+def messages(magic: int, codec: Codec) -> bytes:
     records = (
         (r.key, r.value, r.timestamp if magic else -1) for r in kafkafmt.read_records(inputs.make("a", size=SIZE))
     )
@@ -32,7 +33,7 @@ def messages(magic: int, codec: str) -> bytes:
 @pytest.mark.benchmark(group="formats 0 and 1 into columns", timer=time.process_time)
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_legacy(compare: Callable[..., object], magic: int, codec: str) -> None:
+def test_legacy(compare: Callable[..., object], magic: int, codec: Codec) -> None:
     data = messages(magic, codec)
     ours = readers.columns(data) if codec == "none" else readers.reader(data)
     compare(f"format {magic}, {codec}", ours, "aiokafka", readers.aiokafka_fields(data))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import java_tools
 import pytest
-from command import kafkafmt
+from command import process
 from golden_cases import GOLDEN
 
 pytestmark = [
@@ -20,7 +20,7 @@ def assert_same_lines_as_java(files: list[Path], *flags: str) -> None:
     path = java_tools.classpath("org.apache.kafka:kafka-tools:4.3.1", "org.apache.kafka:kafka_2.13:4.3.1")
     names = ",".join(map(str, files))
     expected = java_tools.run("org.apache.kafka.tools.DumpLogSegments", *flags, "--files", names, path=path)
-    done = kafkafmt("dump", *flags, "--files", names)
+    done = process("dump", *flags, "--files", names)
     assert len(expected) > 1000
     assert done.stdout.split("\n") == expected.split("\n")
 
