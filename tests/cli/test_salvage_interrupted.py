@@ -168,7 +168,8 @@ def failing(self, *args):
 PartitionCopy._write_indexes = failing
 """
 FULL_DISK = """
-import errno, os
+import errno, os, sys
+import kafkafmt.log.repairing.salvage_api
 from kafkafmt.log.storage import local_files
 real_write, calls = local_files.write_new, []
 def full(*args, **options):
@@ -176,7 +177,9 @@ def full(*args, **options):
     if len(calls) > 20:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return real_write(*args, **options)
-local_files.write_new = full
+for module in [m for name, m in sys.modules.items() if name.startswith("kafkafmt.")]:
+    if vars(module).get("write_new") is real_write:
+        module.write_new = full
 """
 
 
