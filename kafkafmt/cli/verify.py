@@ -81,8 +81,6 @@ MAKE_READABLE = "grant a missing permission, or mount a remote file system again
 ADVICE = {
     "unfinished_tail": "the last batch is incomplete; a broker truncates the log before this batch",
     "duplicate_batch": "no data is lost, but a broker delivers the batch twice; salvage copies it once",
-    "batch_out_of_place": "kafkafmt delivers the batch in offset order, but a broker may not find it; salvage moves it "
-    "to the right position",
     MISSING_END: "the end of the log is lost on this replica, or the copy was made while the broker ran; another replica "
     "may have it",
     MISSING_START: "the first segments are missing; look for them in the directory from which this copy was made",

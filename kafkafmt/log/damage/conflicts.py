@@ -97,12 +97,17 @@ def believable(parts: Parts, lower: int, upper: int | None) -> IntArray:
     best_ends = np.flatnonzero(total == total.max())
     # If several sets are equally good, choose the one with the lowest last offset: wrong offsets are often too high.
     at = int(best_ends[np.argmin(last[best_ends])])
+    chosen: IntArray = index[chain_to(at, parent)]
+    return chosen
+
+
+def chain_to(at: int, parent: IntArray) -> list[int]:
+    """Return the indexes of the chain that ends with `at`, according to the result of `core.heaviest_chain`."""
     parents, chain = parent.tolist(), []
     while at >= 0:
         chain.append(at)
         at = parents[at]
-    chosen: IntArray = index[chain[::-1]]
-    return chosen
+    return chain[::-1]
 
 
 def lack_offsets(runs: RunColumns, lower: int, upper: int | None) -> bool:

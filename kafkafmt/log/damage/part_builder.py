@@ -212,8 +212,7 @@ class PartBuilder:
         self._take()
         runs = self._runs[0] if self._runs else NO_RUNS
         if len(self._runs) > 1:
-            columns = [vars(runs).values() for runs in self._runs]
-            runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
+            runs = RunColumns.joined(self._runs)
         return Parts(runs, self._all_bads, _concatenated(self._run_at), _concatenated(self._bad_at))
 
 

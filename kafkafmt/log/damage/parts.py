@@ -99,6 +99,11 @@ class RunColumns:
     def at(self, rows: IntArray | npt.NDArray[np.bool_] | slice) -> RunColumns:
         return RunColumns(*(column[rows] for column in vars(self).values()))
 
+    @classmethod
+    def joined(cls, parts: Sequence[RunColumns]) -> RunColumns:
+        """Concatenate the ranges of several objects."""
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
+
     def as_extents(self) -> IntArray:
         """Return the ranges as the argument `extents` of `core.scan_extents`."""
         found = np.empty((len(self), 4), np.int64)

@@ -15,18 +15,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._backend import core
-from ...constants import BATCH_HEADER_SIZE, MAGIC_V2, MAX_OFFSET
+from ...constants import BATCH_HEADER_SIZE, LEADER_EPOCH_AT, MAGIC_V2, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...records.batches import iter_batches
 from ...types import IntArray
 from ..scanning import Head, offset_in_reach
 from .batch_finder import LARGEST_WINDOW
-from .conflicts import REACH
+from .conflicts import REACH, chain_to
 from .parts import UNKNOWN_COUNT, BadColumns, Parts, Run, RunColumns
 from .segment_walker import Walker
 
-EPOCH = slice(12, 16)
-"""Place of the leader epoch in the header of a batch of format 2."""
+EPOCH = slice(LEADER_EPOCH_AT, LEADER_EPOCH_AT + 4)
 
 
 class _Found(NamedTuple):
@@ -39,6 +38,8 @@ class _Found(NamedTuple):
 def with_unconfirmed(walker: Walker, parts: Parts, lower: int, upper: int | None, cut_gaps: bool) -> Parts:
     """Return `parts` with the accepted batches as ranges of valid batches. `upper` is None at the end of a log."""
     bads, runs = parts.bads, parts.runs
+    if not len(bads):
+        return parts
     searched = np.flatnonzero(
         (bads.end - bads.position > BATCH_HEADER_SIZE) & (bads.records == UNKNOWN_COUNT) & ~bads.whole
     )
@@ -136,11 +137,7 @@ def _heaviest(found: list[tuple[int, _Found]]) -> list[int]:
     # Doubled offsets are never adjacent, so only the bytes count.
     first, last = 2 * (first - first.min()), 2 * (last - first.min())
     core.heaviest_chain(first, last, weight, nothing, np.arange(n), nothing[:n], parent, score, REACH)
-    at, chain = int(np.argmax(score)), []
-    while at >= 0:
-        chain.append(at)
-        at = int(parent[at])
-    return chain[::-1]
+    return chain_to(int(np.argmax(score)), parent)
 
 
 def _divided(walker: Walker, parts: Parts, accepted: dict[int, list[_Found]], cut_gaps: bool) -> Parts:
@@ -157,13 +154,12 @@ def _divided(walker: Walker, parts: Parts, accepted: dict[int, list[_Found]], cu
                 runs += walker.runs(table, start, cut_gaps)
             end = stop if following is None else following.position
             if batch.end < end:
-                *_, (_, _, _, error) = walker.tables(batch.end, walker.size)
-                assert error is not None
-                bads.add(batch.end, end, error.code, error.message, None)
-    columns = [
-        np.concatenate(pair) for pair in zip(vars(parts.runs).values(), vars(RunColumns.of(runs)).values(), strict=True)
-    ]
-    joined = RunColumns(*columns)
+                code, message = bads.code(row), bads.message(row)
+                for _, _, _, error in walker.tables(batch.end, walker.size):
+                    if error is not None:
+                        code, message = error.code, error.message
+                bads.add(batch.end, end, code, message, None)
+    joined = RunColumns.joined([parts.runs, RunColumns.of(runs)])
     joined, bads = joined.at(np.argsort(joined.position)), bads.at(np.argsort(bads.position))
     at: IntArray = np.argsort(np.argsort(np.concatenate((joined.position, bads.position))))
     return Parts(joined, bads, at[: len(joined)], at[len(joined) :])

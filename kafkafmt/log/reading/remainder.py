@@ -92,7 +92,7 @@ def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
 def _damage(plan: SegmentPlan, run: Run) -> Damage:
     """Describe valid batches that this reader cannot deliver in order."""
     offsets = offset_range(run.first_offset, run.last_offset)
-    message = f"batches that were read without a plan contradict these {offsets}; salvage and verify plan the segment"
+    message = f"other batches that were read, or the offset index, contradict the {offsets} of these batches"
     size = run.end - run.position
     return Damage(
         plan.segment.name,
