@@ -40,7 +40,6 @@ from .types import (
     ProducerBatch,
     RecordColumns,
     Scan,
-    SearchWindow,
     Spans,
 )
 
@@ -344,11 +343,8 @@ def scan_damaged(
     file_end: int | None = None,
     expected: int = 0,
     last: int | None = None,
-    origin: int = 0,
-    window: SearchWindow | None = None,
     wrappers: IntArray | None = None,
     prefetch: bool = False,
-    anchor: IntArray | None = None,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
     """Scan valid batches, and skip damaged batches.
 
@@ -363,19 +359,13 @@ def scan_damaged(
         - problem: the magic of a batch whose CRC does not match, or a negative number
         - actual: the computed CRC of the batch
         - stored: the stored CRC of the batch
-        - number of data records; -1 if more than the length field of the batch is corrupted, or if
-          the header contains no possible number
+        - number of inner messages of a wrapper message; otherwise -1
         - number of valid batches before the byte range
-        - 1 if `window` was used, or if the byte range contains a plausible header whose batch would
-          end after the end of the file; otherwise 0
+        - 1 if the CRC is not the problem, or if the byte range contains a plausible header whose
+          batch would end after the end of the file; otherwise 0
 
         If the CRC is not the problem, the column `problem` has one of these values:
 
-        - The value is -2 if the length field is impossible. Then `actual` is the length field, and
-          `stored` is 0.
-        - The value is -3 if the magic is unknown. Then `actual` is the magic, and `stored` is 0.
-        - The value is -4 if the batch would end after the file. Then `actual` is the number of
-          bytes up to the end of the file, and `stored` is the size of the batch.
         - The value is -6 if the offset of a wrapper message contradicts its inner messages. Then
           `actual` is the offset, and `stored` is the highest inner offset in `wrappers`.
         - The value is -8 if the last offset delta is negative. Then `actual` is the base offset, and
@@ -386,16 +376,10 @@ def scan_damaged(
         Position of the end of the file, relative to the start of the buffer. By default, the end of
         the buffer.
     expected : int, default 0
-        Lowest offset that the first batch can have. The value increases with each valid batch whose
-        offsets directly follow the offsets of the previous batch.
+        Lowest offset that the first batch can have.
     last : int, optional
         Last offset of the valid batch directly before `start`. None if the bytes before `start` are
         damaged.
-    origin : int, default 0
-        File position at which the buffer begins. Used only with `window`.
-    window : SearchWindow, optional
-        Bytes of the file that were searched for valid batches. If None, a damaged batch is skipped
-        only if its length field can be trusted.
     wrappers : int64 array of shape (n, 4), optional
         Position of each wrapper message in the buffer, first and highest offset of its inner
         messages, and number of inner messages, in ascending order of the positions. By default, the
@@ -404,9 +388,6 @@ def scan_damaged(
         Continue after wrapper messages that `wrappers` does not contain. The result is then only an
         estimate of the wrapper messages in the buffer. By default, the scan ends before such a
         message.
-    anchor : int64 array of 2 items, optional
-        See `expected_after`. If None, no batch is doubtful. `origin` must be the position of the
-        buffer in the file.
 
     Returns
     -------
@@ -415,7 +396,10 @@ def scan_damaged(
     position : int
         Position of the first batch that is neither valid nor skipped.
     expected : int
-        The value of `expected` at `position`.
+        The lowest offset that the batch at `position` can have. If offsets are missing directly
+        before the last valid batch, its base offset may be corrupted. In this case, the value is one
+        more than the lower one of two offsets: the last offset of this batch, and the last offset
+        before it.
     last : int or None
         The value of `last` at `position`.
     error : KafkaFormatError or None
@@ -431,9 +415,6 @@ def scan_damaged(
       offset in this range whose batch ends after the second header. Batches that would end after
       `file_end` are ignored.
 
-    Other damaged batches that begin in the range of `window` are skipped up to the position that
-    `resume_after` returns, unless this position is after `end`.
-
     The scan ends before the first of these batches:
 
     - a batch that extends past `end`, or a damaged batch that is not skipped
@@ -442,49 +423,6 @@ def scan_damaged(
     - a batch that cannot be stored, because `table` or `spans` has no row left
 
     The function runs without the GIL.
-    """
-
-def expected_after(
-    rows: BatchTable, firsts: IntArray, start: int, expected: int, last: int | None, anchor: IntArray
-) -> tuple[int, int | None]:
-    """Return the lowest offset that the batch after some valid batches can have.
-
-    A segment can contain a block of another file, or of another part of the same file. The valid
-    batches in this block have offsets that do not belong to this place. Therefore, batches are
-    doubtful in two cases:
-
-    - Three times the lost bytes could not contain the offsets that are missing before the batches.
-    - The batches follow damage, and their offsets are below the expected offset.
-
-    Doubtful batches do not change the lowest offset that the next batch can have. Batches are no
-    longer doubtful if the lost bytes and the batches after them exceed 1 MiB.
-
-    Parameters
-    ----------
-    rows : array of BATCH_DTYPE
-        Adjacent valid batches.
-    firsts : int64 array
-        First offset of each batch.
-    start : int
-        File position to which the positions in `rows` are relative.
-    expected : int
-        Lowest offset that the first batch can have.
-    last : int or None
-        Last offset of the valid batch directly before the first batch. None if the bytes before the
-        first batch are damaged.
-    anchor : int64 array of 2 items
-        File position of the end of the last batch that is not doubtful, and base offset of the segment.
-        The position is updated.
-
-    Returns
-    -------
-    expected : int
-        Lowest offset that the next batch can have, at most 2**63 - 1. If offsets are missing directly
-        before the last batch, its base offset may be corrupted. In this case, the result is one more
-        than the lower of two offsets: the last offset of the last batch, and the last offset of the
-        batch before it.
-    last : int or None
-        Last offset of the last batch.
     """
 
 def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
@@ -506,125 +444,6 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
         offset are equal to those in `extents`.
     row_count : int
         Number of rows of `table` that were filled for these extents.
-
-    Notes
-    -----
-    The function runs without the GIL.
-    """
-
-def is_cut_off(buffer: Buffer, position: int, end: int, file_end: int) -> bool | None:
-    """Return whether the file ends inside a damaged batch.
-
-    The length field of the batch can be corrupted. Therefore, other lengths in the batch must agree with it:
-
-    - In formats 0 and 1, the value must end where the message ends.
-    - In format 2, the lengths of the records must lead to the end of the file. This cannot be checked
-      if the records are compressed. If there are more than 16,384 records, it is not checked.
-
-    Parameters
-    ----------
-    buffer : bytes-like
-        Bytes of the file. All positions are relative to the first byte of the buffer.
-    position : int
-        Position of the damaged batch.
-    end : int
-        End of the batch according to its length field.
-    file_end : int
-        Position of the end of the file.
-
-    Returns
-    -------
-    bool or None
-        None if the buffer lacks bytes of the batch that are needed.
-    """
-
-def resume_after(
-    buffer: Buffer,
-    found: IntArray,
-    position: int,
-    origin: int,
-    scanned_to: int,
-    file_end: int,
-    zero_tail: int,
-    expected: int,
-    among_plain: bool | None,
-) -> tuple[int, bool] | None:
-    """Find the position at which reading resumes after a damaged batch, in common cases.
-
-    The module `kafkafmt.log.damage.search` defines the rules, and handles all other cases.
-
-    Parameters
-    ----------
-    buffer : bytes-like
-        Bytes of the file from position `origin` onwards. All positions are positions in the file.
-    found : int64 array
-        Positions of the valid batches that begin between `position` and `scanned_to`, in ascending
-        order. Lower positions are ignored.
-    position : int
-        Position of the damaged batch.
-    origin : int
-        Position in the file at which the buffer begins.
-    scanned_to : int
-        Position up to which the file was searched for valid batches, exclusive.
-    file_end, zero_tail : int
-        Position of the end of the file, and start of the zero bytes at the end of the file.
-    expected : int
-        Lowest offset that the damaged batch can have.
-    among_plain : bool or None
-        Whether all valid batches before the damage are uncompressed, and some of them are messages of
-        format 0 or 1. None if there is no valid batch before the damage.
-
-    Returns
-    -------
-    position : int
-        Position at which reading resumes.
-    own : bool
-        True if the CRC of the damaged batch matches when the batch is assumed to end at `position`.
-        In this case, only the length field of the batch is corrupted.
-
-    The result is None if a larger part of the file must be searched, or if the case is uncommon. A
-    case is uncommon if one of these conditions is met:
-
-    - According to its length field, the damaged batch ends at the end of the file, or at a header
-      that is inside a valid batch.
-    - A valid batch may be inside another batch.
-    - A valid batch may be inside a wrapper message, and the decision depends on compressed data.
-    - The decision depends on bytes that are not in the buffer.
-
-    Notes
-    -----
-    The function runs without the GIL.
-    """
-
-def reject_candidates(
-    buffer: Buffer,
-    found: IntArray,
-    head: bytes,
-    state: IntArray,
-    position: int,
-    origin: int,
-    scanned_to: int,
-    file_end: int,
-    zero_tail: int,
-    expected: int,
-    among_plain: bool | None,
-) -> None:
-    """Reject valid batches that follow a damaged batch but do not belong to the log, in common cases.
-
-    `resume_after` applies the same rules. This function is called if the search continues after the
-    bytes that `resume_after` can examine.
-
-    Parameters
-    ----------
-    buffer, found, position, origin, scanned_to, file_end, zero_tail, expected, among_plain
-        See `resume_after`. The damaged batch need not be in the buffer.
-    head : bytes
-        The first 61 bytes of the damaged batch. If it has fewer bytes, nothing is rejected.
-    state : int64 array of 5 values
-        Progress of the search, which is updated: the position of the first valid batch that was not
-        rejected, the position up to which valid batches are inside rejected ones, the offset after
-        the inner messages that were rejected last, a position in the damaged batch, and the CRC up to
-        this position. If all valid batches are rejected, the first value is `scanned_to`.
 
     Notes
     -----

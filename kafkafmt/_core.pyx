@@ -23,10 +23,6 @@ include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_var
 include "_corelib/crc.pxi"        # crc32c, crc32, crc32c_way
 include "_corelib/batch.pxi"      # scan_batches, scan_file: batch headers into a table
 include "_corelib/search.pxi"     # find_batch(es), scan_extents: valid batches in arbitrary bytes
-include "_corelib/candidates.pxi" # which valid batches after damage are no batches of the log
-include "_corelib/cut_off.pxi"    # is_cut_off: whether the file ends inside a damaged batch
-include "_corelib/resume.pxi"     # resume_after, reject_candidates: where reading resumes after a damaged batch
-include "_corelib/expected.pxi"   # expected_after: the lowest offset that the next batch can have
 include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged byte ranges of a buffer
 include "_corelib/runs.pxi"       # summarize_batches, combine_batches, offsets_around, …: many batch headers at once
 include "_corelib/transactions.pxi" # read_markers, end_transactions, walk_transactions, keep_committed

@@ -157,20 +157,6 @@ last entry in the time index.
 """
 
 
-class SearchWindow(NamedTuple):
-    """Result of searching a range of a file for valid batches. All positions are file positions."""
-
-    buffer: Buffer
-    position: int  # of the first byte in `buffer`
-    found: IntArray  # int64 positions of the valid batches that begin in the searched range, ascending
-    searched_from: int  # a batch is found only if it begins at or after this position
-    searched_to: int  # and before this position
-    file_end: int
-    zero_tail: int  # where the zero bytes before the end of the file begin
-    magics: int  # bit mask of the magics of all valid batches so far
-    codecs: int  # bit mask of the codec ids of all valid batches so far
-
-
 class Scan(NamedTuple):
     """Result of a scan of batch headers, without the records."""
 

@@ -9,9 +9,7 @@ from .build import RecordBuffer
 from .chain import heaviest_chain
 from .check import look_at_payload, number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
-from .cut_off import is_cut_off
 from .damaged import scan_damaged
-from .expected import expected_after
 from .find import find_batch, find_batches, scan_extents
 from .find_spans import find_spans
 from .format import format_records
@@ -23,7 +21,6 @@ from .objects import Record, RecordIterator, make_records, make_values
 from .prefix_crcs import append_crcs, crc32_of_rest, crc32c_of_rest
 from .producers import ProducerTable
 from .records import decode_plain_batches, decode_records, decode_valid_records
-from .resume import reject_candidates, resume_after
 from .runs import combine_batches, describe_damage, offsets_around, summarize_batches, transactional_batches
 from .snappy import check_snappy
 from .spans import next_spans, spans_outside
@@ -51,7 +48,6 @@ __all__ = [
     "decode_valid_records",
     "describe_damage",
     "end_transactions",
-    "expected_after",
     "find_batch",
     "find_batches",
     "find_spans",
@@ -59,7 +55,6 @@ __all__ = [
     "gather",
     "heaviest_chain",
     "index_batches",
-    "is_cut_off",
     "keep_committed",
     "look_at_payload",
     "make_records",
@@ -76,8 +71,6 @@ __all__ = [
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",
-    "reject_candidates",
-    "resume_after",
     "scan_batches",
     "scan_damaged",
     "scan_extents",

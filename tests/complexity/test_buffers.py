@@ -124,7 +124,7 @@ def test_scanning_grows_linearly_with_headers_that_claim_the_rest(
 ) -> None:
     """Many plausible headers have wrong CRCs. Their lengths end near the end of the buffer, or are large."""
     from kafkafmt._pure import batch as pure_batch
-    from kafkafmt._pure import candidates, prefix_crcs
+    from kafkafmt._pure import prefix_crcs
     from kafkafmt._pure.crc import crc32c
 
     under_crc = [0]
@@ -133,7 +133,7 @@ def test_scanning_grows_linearly_with_headers_that_claim_the_rest(
         under_crc[0] += (len(view) if end is None else end) - start
         return crc32c(view, value, start, end)
 
-    for module in (pure_batch, prefix_crcs, candidates):
+    for module in (pure_batch, prefix_crcs):
         monkeypatch.setattr(module, "crc32c", counting)
     for name, length in (("DIRECT_LENGTH", 256), ("PREFIX_STEP", 128)):
         monkeypatch.setattr(prefix_crcs, name, length)

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 import kafkafmt
-from kafkafmt._pure import candidates, damaged
-from kafkafmt.log.damage import parts, search
-from kafkafmt.log.damage.batch_finder import LARGEST_WINDOW
-from kafkafmt.log.damage.embedded import LONG_CHAIN
+from kafkafmt._pure import damaged
+from kafkafmt.log.damage import parts
 
 pytest.importorskip("kafkafmt._core")
 PACKAGE = Path(kafkafmt.__file__).parent
@@ -82,13 +80,6 @@ def test_every_constant_of_the_core_is_checked() -> None:
     assert names | {"MAX_MILLIS", "MICROS_BEYOND", "MICROS_NONE"} <= reported
 
 
-def test_limits_of_judge_candidates_are_those_of_the_search() -> None:
-    assert candidates.CHAIN_REACH == LONG_CHAIN
-    assert candidates.LATER_REACH == LARGEST_WINDOW
-    for name in ("LATER_FINDS", "SPANNING_FINDS", "OWN_CRC_FINDS"):
-        assert getattr(candidates, name) == getattr(search, name)
-
-
 def test_numbers_of_problems_are_those_of_the_damaged_spans() -> None:
-    for name in ("LENGTH_PROBLEM", "MAGIC_PROBLEM", "END_PROBLEM"):
+    for name in ("WRAPPER_PROBLEM", "DELTA_PROBLEM"):
         assert getattr(damaged, name) == getattr(parts, name)

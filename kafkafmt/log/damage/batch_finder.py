@@ -97,16 +97,6 @@ class BatchFinder:
                 return
             self._scan_on(end)
 
-    def _search_ahead(self, start: int) -> None:
-        """Search the bytes after the position `start` in advance, before a caller requests them."""
-        # The last OVERLAP bytes in memory are not searched: the end of many batches there has not been read yet.
-        window = self._scanned
-        if min(start + OVERLAP, self.size) > window.end:
-            self._around(window, start, min(max(2 * window.length, FIRST_WINDOW), LARGEST_WINDOW))
-        self._from = self._to = start
-        self._first = self._n_found = 0
-        self._scan_on(self.size if window.end == self.size else max(window.end - OVERLAP, start))
-
     def _index_of(self, position: int) -> int:
         """Return the index in `_found` of the first file position that is at least `position`."""
         return self._first + int(np.searchsorted(self._found[self._first : self._n_found], position))

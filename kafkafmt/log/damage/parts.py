@@ -9,19 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ...constants import FAULTS, MAGIC_V2, MIN_OFFSET
-from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
+from ...errors import ChecksumError, StructureError
 from ...records.batch_errors import NOT_COMPRESSED, OTHER, ErrorColumns, fault_message
 from ...records.reader import offset_range_message
-from ...support.text import offset_range, quantity
+from ...support.text import offset_range
 from ...types import IntArray
 from ..findings import Rows
 
 CRC_UNKNOWN = -1
 """Value of `BadColumns.magic` if the CRCs are not known, so that the error message does not contain them."""
-LENGTH_PROBLEM = -2
-MAGIC_PROBLEM = -3
-END_PROBLEM = -4
-"""Values of `BadColumns.magic` for an impossible length, an unknown magic, and an end after that of the file."""
 OFFSET_PROBLEM = -5  # Of valid batches whose offsets contradict others. `crc`, `stored`: first and last offset.
 WRAPPER_PROBLEM = -6
 """Of a wrapper message. `crc`: its offset; `stored`: highest inner one, or MIN_OFFSET if not increasing."""
@@ -31,9 +27,6 @@ TEXT_PROBLEM = -9
 """Value of `BadColumns.magic` if `BadColumns.texts` contains the error code and message. `crc` is then the index."""
 COPY_PROBLEM = -10  # Of copies that may have overwritten other batches. `crc`, `stored`: first and last offset.
 PROBLEM_CODES = {
-    LENGTH_PROBLEM: StructureError.code,
-    MAGIC_PROBLEM: UnsupportedError.code,
-    END_PROBLEM: TruncatedError.code,
     OFFSET_PROBLEM: "contradicting_offsets",
     WRAPPER_PROBLEM: "contradicting_offsets",
     COPY_PROBLEM: "contradicting_offsets",
@@ -307,12 +300,6 @@ def _code(magic: int) -> str:
 
 def problem_message(magic: int, crc: int, stored: int) -> str:
     """Return the error message for the values `magic`, `crc` and `stored` of a damaged byte range."""
-    if magic == LENGTH_PROBLEM:
-        return f"length field is {crc}, which no batch can have"
-    if magic == MAGIC_PROBLEM:
-        return f"magic {crc} is not supported"
-    if magic == END_PROBLEM:
-        return f"the file ends {quantity(crc, 'byte')} into a batch of {stored}"
     if magic == OFFSET_PROBLEM:
         return f"the batches before and after this batch contradict its {offset_range(crc, stored)}"
     if magic == COPY_PROBLEM:

@@ -315,4 +315,4 @@ def _later_batch_exists(walker: Walker, head: Head) -> bool:
         if offset == head.next_offset:
             return True
         higher |= offset > head.next_offset
-    return higher and search.is_cut_off(head) is False
+    return higher and not search.is_cut_off(head)

@@ -98,7 +98,7 @@ class TableReader:
     @cached_property
     def search(self) -> Search:
         """Finds the position after damaged bytes at which reading can resume."""
-        return Search(self.view, self.first_offset_at)
+        return Search(self.view)
 
     @property
     def has_wrappers(self) -> bool:

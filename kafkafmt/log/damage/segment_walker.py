@@ -26,7 +26,7 @@ from ...constants import (
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError
-from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, ByteArray, IntArray
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, ByteArray, IntArray, last_offset
 from ..scanning import Stats
 from ..storage import FileView
 from .known_wrappers import split_at_wrong_offsets
@@ -81,7 +81,6 @@ class Walker(TableReader):
         self._before_read = seen.show
         position, expected = 0, self.base_offset
         last: int | None = self.base_offset - 1
-        anchor = np.array([0, self.base_offset], np.int64)
         damaged, scanned_to = False, -1
         tried = (-1, -1)  # position at which the last native scan ended, and position of its buffer
         while position < self.size:
@@ -93,7 +92,7 @@ class Walker(TableReader):
                 and (last is None or last <= MAX_OFFSET)
             ):
                 at = self._buffer_at
-                rows, spans, position, expected, last, error = self._scan_damaged(position, expected, last, anchor)
+                rows, spans, position, expected, last, error = self._scan_damaged(position, expected, last)
                 if len(rows):
                     seen.add(at, self._buffer, rows)
                     self.search.note(core.summarize_batches(rows))
@@ -115,9 +114,7 @@ class Walker(TableReader):
                             seen.add(start, buffer, rows)
                             pending.add(rows, firsts, start)
                             self.search.note(found if len(rows) == len(table) else core.summarize_batches(rows))
-                            expected, last = core.expected_after(
-                                rows, np.ascontiguousarray(firsts), start, expected, last, anchor
-                            )
+                            expected, last = _expected_after(rows, int(firsts[-1]), expected, last)
                             position = start + int(rows["position"][-1]) + int(rows["size"][-1])
                         if wrong is not None:
                             pending.damage(wrong)
@@ -146,9 +143,9 @@ class Walker(TableReader):
         """Divide a small segment into valid batches and damage with a native call, or return None if it cannot."""
         if self.size > self.run_bytes or not self._read_small():
             return None
-        base, anchor = self.base_offset, np.array([0, self.base_offset], np.int64)
+        base = self.base_offset
         n, m, end, _, _, _ = core.scan_damaged(
-            self._buffer, self._table, self._spans, 0, self.size, self.size, base, base - 1, anchor=anchor
+            self._buffer, self._table, self._spans, 0, self.size, self.size, base, base - 1
         )
         if end < self.size or not n or m > SINGLE_SPANS:
             return None
@@ -184,9 +181,9 @@ class Walker(TableReader):
         return 0 <= position - self._buffer_at < self._buffered
 
     def _scan_damaged(
-        self, position: int, expected: int, last: int | None, anchor: IntArray
+        self, position: int, expected: int, last: int | None
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
-        """Find the valid batches and the damage in the rest of the buffer with `core.scan_damaged`. Update `anchor`."""
+        """Find the valid batches and the damage in the rest of the buffer with `core.scan_damaged`."""
         # Positions in the returned array of batch headers are relative to the buffer, all others to the file.
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
@@ -200,22 +197,17 @@ class Walker(TableReader):
             self.size - at,
             expected,
             last,
-            at,
-            self.search.window(),
         )
         inner = self.wrappers.within(position, at + stop)
         inner[:, 0] += start
-        reached = anchor.copy()
-        n, m, end, expected, last, error = scan(inner, False, reached)
+        n, m, end, expected, last, error = scan(inner, False)
         if error is None and end < stop and n < len(self._table) and m < len(self._spans):
             # The scan may have ended at a wrapper message. Read all wrapper messages that follow at once.
-            n, *_ = scan(inner, True, anchor.copy())
+            n, *_ = scan(inner, True)
             self.wrappers.first_offsets(at, self._buffer, self._table[:n])
             inner = self.wrappers.within(position, at + stop)
             inner[:, 0] += start
-            reached = anchor.copy()
-            n, m, end, expected, last, error = scan(inner, False, reached)
-        anchor[:] = reached
+            n, m, end, expected, last, error = scan(inner, False)
         spans = self._spans[:m]
         spans[:, :2] += at
         return self._table[:n], spans, end + at, expected, last, error
@@ -245,6 +237,14 @@ class Walker(TableReader):
         if not 0 <= count <= last_delta + 1:
             return None
         return 0 if head[22] & CONTROL_BIT else count
+
+
+def _expected_after(rows: BatchTable, first: int, expected: int, last: int | None) -> tuple[int, int]:
+    """Return the lowest offset that the batch after adjacent valid batches can have, and their last offset."""
+    # `first` is the first offset of the last batch. After a gap, it may be corrupted, so the lower offset counts.
+    before = last_offset(rows[-2]) if len(rows) > 1 else expected - 1 if last is None else last
+    end = last_offset(rows[-1])
+    return min(1 + (end if first == before + 1 else min(before, end)), MAX_OFFSET), end
 
 
 class _Seen:

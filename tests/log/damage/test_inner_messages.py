@@ -103,27 +103,28 @@ def test_inner_messages_before_the_end_of_the_file_are_damage(tmp_path: Path, lo
 
 
 @pytest.mark.parametrize("codec", [1, SNAPPY, KAFKA_JAVA, 3])
-def test_messages_after_the_inner_messages_of_a_lost_wrapper_are_delivered(tmp_path: Path, codec: int) -> None:
+def test_wrapper_after_the_inner_messages_of_a_lost_wrapper_is_delivered(tmp_path: Path, codec: int) -> None:
+    """The plain messages between them have low offsets, so they could be inner messages."""
     rng = random.Random(codec)
     contents = [rng.randbytes(3000) for _ in range(8)]
     plain = b"".join(message(1, None, value(o), offset=o) for o in range(12, 20))
     log = wrapper(1, 0, [b""] * 4) + bytes(60) + wrapper(1, 4, contents, codec)[60:]
-    assert read(tmp_path, log + plain + wrapper(1, 20, [b""])) == [*range(4), *range(12, 21)]
+    assert read(tmp_path, log + plain + wrapper(1, 20, [b""])) == [*range(4), 20]
 
 
 @pytest.mark.parametrize("base", [0, 7, 2_000_000])
 @pytest.mark.parametrize("gap", [1, 2])
 def test_messages_after_a_lost_first_message_are_delivered(tmp_path: Path, base: int, gap: int) -> None:
-    """Compaction leaves gaps between the offsets."""
+    """Compaction leaves gaps between the offsets. There are too many bytes for one block of compressed data."""
     offsets = range(base, base + 20 * gap, gap)
-    parts = [message(1, None, value(o, b"content"), offset=o) for o in offsets]
+    parts = [message(1, None, value(o, b"content" * 600), offset=o) for o in offsets]
     parts[0] = b"\xff" * len(parts[0])
     assert read(tmp_path, b"".join(parts), base) == list(offsets)[1:]
 
 
-def test_bytes_before_the_first_message_lose_no_message(tmp_path: Path) -> None:
+def test_few_messages_after_a_lost_first_message_are_damage(tmp_path: Path) -> None:
     parts = [message(1, None, value(o), offset=o) for o in range(20)]
-    assert read(tmp_path, b"\xff" * 30 + b"".join(parts)) == list(range(20))
+    assert read(tmp_path, b"\xff" * 30 + b"".join(parts)) == []
 
 
 def test_bytes_between_messages_lose_no_message(tmp_path: Path) -> None:
