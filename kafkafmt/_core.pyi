@@ -425,31 +425,6 @@ def scan_damaged(
     The function runs without the GIL.
     """
 
-def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
-    """Scan ranges of adjacent batches (extents), and check that they match the expected values.
-
-    Parameters
-    ----------
-    table : array of BATCH_DTYPE
-        Receives one row per batch.
-    extents : int64 array of shape (n, 4)
-        Start position, end position, number of batches and last offset of each extent.
-
-    Returns
-    -------
-    extent_count : int
-        Number of extents that were scanned. Scanning stops at the first extent that does not match
-        its row in `extents`, or whose batches do not fit into the rest of `table`. An extent
-        matches if all its batches are valid, and if its end position, number of batches and last
-        offset are equal to those in `extents`.
-    row_count : int
-        Number of rows of `table` that were filled for these extents.
-
-    Notes
-    -----
-    The function runs without the GIL.
-    """
-
 def summarize_batches(rows: BatchTable) -> BatchSummary:
     """Return a summary of a table of batch headers.
 

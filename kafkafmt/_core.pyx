@@ -22,7 +22,7 @@ include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked agai
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
 include "_corelib/crc.pxi"        # crc32c, crc32, crc32c_way
 include "_corelib/batch.pxi"      # scan_batches, scan_file: batch headers into a table
-include "_corelib/search.pxi"     # find_batch(es), scan_extents: valid batches in arbitrary bytes
+include "_corelib/search.pxi"     # find_batch(es): valid batches in arbitrary bytes
 include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged byte ranges of a buffer
 include "_corelib/runs.pxi"       # summarize_batches, combine_batches, offsets_around, …: many batch headers at once
 include "_corelib/transactions.pxi" # read_markers, end_transactions, walk_transactions, keep_committed

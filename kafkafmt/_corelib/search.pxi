@@ -219,34 +219,3 @@ cdef inline bint continues_log(const uint8_t* p, int64_t expected) noexcept nogi
         return True
     key_length = int32_at(p + (LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0))
     return not p[LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - min_length(p[MAGIC_AT])
-
-
-def scan_extents(buffer, table, extents):
-    cdef Source source = Source(buffer)
-    cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t n = 0, n_extents = 0, taken, capacity = len(table), extent_capacity = len(extents)
-    cdef Batch* rows = <Batch*>required(arrays.take(table, capacity, sizeof(Batch)))
-    cdef const int64_t* extent = <const int64_t*>required(arrays.take(extents, 4 * extent_capacity, 8, False))
-    cdef const uint8_t* p
-    cdef const uint8_t* stop
-    cdef Batch* row
-    cdef int64_t last
-    cdef uint32_t crc = 0
-    with nogil:
-        while n_extents < extent_capacity:
-            if not 0 <= extent[0] <= extent[1] <= source.size or not 0 < extent[2] <= capacity - n:
-                break
-            p = source.data + extent[0]
-            stop = source.data + extent[1]
-            scan_headers(source.data, &p, stop, rows + n, capacity - n, &taken, True, &crc)
-            if taken != extent[2] or p != stop:
-                break
-            row = &rows[n + taken - 1]
-            last = max(row.last_offset_delta, 0)
-            last = INT64_MAX if row.base_offset > INT64_MAX - last else row.base_offset + last
-            if last != extent[3]:
-                break
-            n += taken
-            n_extents += 1
-            extent += 4
-    return n_extents, n

@@ -10,7 +10,7 @@ from .chain import heaviest_chain
 from .check import look_at_payload, number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
 from .damaged import scan_damaged
-from .find import find_batch, find_batches, scan_extents
+from .find import find_batch, find_batches
 from .find_spans import find_spans
 from .format import format_records
 from .gather import gather, total_length
@@ -73,7 +73,6 @@ __all__ = [
     "read_varlong",
     "scan_batches",
     "scan_damaged",
-    "scan_extents",
     "scan_file",
     "spans_outside",
     "summarize_batches",

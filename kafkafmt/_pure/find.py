@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..types import BatchTable, Buffer, IntArray, last_offsets
-from .batch import scan_batches
+from ..types import Buffer, IntArray
 from .plausible import batch_end, in_reach, plausible_positions, stored_crc, whole
 from .prefix_crcs import PrefixCrcs
 from .varint import check_range, view_of
@@ -39,19 +38,3 @@ def find_batches(
             beyond[n_beyond] = p, crcs.of_batch(p, last)
             n_beyond += 1
     return n, n_beyond, stop
-
-
-def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
-    view, n = view_of(buffer), 0
-    for i, (start, end, count, last) in enumerate(extents.tolist()):
-        if not 0 <= start <= end <= len(view) or not 0 < count <= len(table) - n:
-            return i, n
-        scan = scan_batches(buffer, table[n:], start, end)
-        if (
-            scan.count != count
-            or scan.position != end
-            or int(last_offsets(table[n + count - 1 : n + count])[0]) != last
-        ):
-            return i, n
-        n += count
-    return len(extents), n

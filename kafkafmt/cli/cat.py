@@ -270,9 +270,7 @@ def _selected(
             transactions = log.transactions_in(interval.low, interval.high)
             doubts = transactions.within(interval.low, interval.high - 1).doubts
             printer.damaged = _report_undecided(directory, transactions, doubts) or printer.damaged
-    on_damage, limited = printer.on_damage(log), printer.left is not None
-    # If there is a limit, only damage before the last printed record is reported. This requires reading in order.
-    chunks = log.chunks(COLUMNS, interval, on_damage=on_damage, capacity=CHUNK_ROWS, in_order=limited)
+    chunks = log.chunks(COLUMNS, interval, on_damage=printer.on_damage(log), capacity=CHUNK_ROWS)
     return log, read_errors_of(chunks)
 
 

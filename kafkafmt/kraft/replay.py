@@ -86,7 +86,7 @@ class Replay:
                 raise DamagedLogError(damage, str(directory.path))
 
         # The first record after `end` shows whether offsets before `end` are missing.
-        for record in log.records(OffsetInterval(low, NO_END, control=True), on_damage=on_damage, in_order=True):
+        for record in log.records(OffsetInterval(low, NO_END, control=True), on_damage=on_damage):
             if until is not None and record.timestamp > until:
                 return
             reached = min(record.offset, end)

@@ -36,7 +36,7 @@ class TransactionState:
         self._walk = TransactionWalk(log)
         self._known: dict[int, _Outcomes] = {}
         """Maps the base offset of a segment to the outcomes of its transactions before `_decided`."""
-        for part in log.parts(self._decided, end, self._walk, grouped=True) if self._decided < end else ():
+        for part in log.parts(self._decided, end, self._walk) if self._decided < end else ():
             table = part.table[(part.table["base_offset"] >= self._decided) & (part.table["base_offset"] < end)]
             self._walk.add(part.buffer, table, part.plan.segment.name)
         settle_hidden(self._walk)

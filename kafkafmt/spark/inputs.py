@@ -97,7 +97,7 @@ def _chunks_of(
     try:
         log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
         interval = Selection(control=control).resolve(log)
-        yield from log.chunks(columns, interval, on_damage=note_damage, in_order=True)
+        yield from log.chunks(columns, interval, on_damage=note_damage)
     except OSError as error:
         fault(error)
 

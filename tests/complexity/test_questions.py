@@ -121,22 +121,6 @@ def test_diff_grows_linearly_with_damage(tmp_path: Path) -> None:
     grows_linearly(20, work)
 
 
-@pytest.mark.parametrize("second", [0, 3], ids=["other damage", "no damage"])
-def test_diff_handles_batches_between_damage_together(second: int, tmp_path: Path) -> None:
-    """For each additional batch, fewer than 20 lines of `diff_batches.py` are executed."""
-
-    def work(n: int) -> int:
-        batches = [simple_batch([b"value"], i) for i in range(6 * n)]
-        damaged = [mutate(b, len(b) - 2, b"?") for b in batches]
-        files = [[damaged[i] if i % 2 == 1 else b for i, b in enumerate(batches)]]
-        files.append([damaged[i] if i % 3 == second else b for i, b in enumerate(batches)])
-        copies = [write(tmp_path, [(0, b"".join(file))]) for file in files]
-        return lines_of(lambda: kafkafmt.diff(*copies, threads=1))["kafkafmt.log.inspecting.diff_batches"]
-
-    work(10)
-    assert work(60) - work(10) < 6 * 50 * 20
-
-
 @pytest.mark.parametrize("damage", ["offsets", "CRCs"])
 def test_diff_reads_the_records_of_many_wrapper_messages_at_once(
     damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

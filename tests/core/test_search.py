@@ -289,20 +289,6 @@ def test_scan_damaged_reports_valid_and_skipped_batches_in_order(core: ModuleTyp
     assert (spans[:m, 3] == [crc32c.crc32c(parts[i][21:]) for i in (1, 2, 4)]).all()
 
 
-def test_scan_extents_stops_at_an_extent_that_differs_from_the_plan(core: ModuleType) -> None:
-    data = b"".join(simple_batch([b"value"], i) for i in range(6))
-    size, rows = len(data) // 6, np.empty(6, BATCH_DTYPE)
-    planned = [(0, 2 * size, 2, 1), (3 * size, 4 * size, 1, 3), (5 * size, 6 * size, 1, 5)]
-    assert core.scan_extents(data, rows, np.array(planned, np.int64)) == (3, 4)
-    assert rows["base_offset"][:4].tolist() == [0, 1, 3, 5]
-    wrong = [
-        (3 * size, 4 * size, 2, 3),
-        (3 * size, 4 * size, 1, 4),
-        (3 * size + 1, 4 * size, 1, 3),
-        (3 * size, 7 * size, 1, 3),
-    ]
-    for row in [*wrong, (-1, size, 1, 0), (3 * size, 4 * size, 5, 3)]:
-        assert core.scan_extents(data, rows, np.array([planned[0], row, planned[2]], np.int64)) == (1, 2)
 
 
 def test_scan_damaged_derives_crcs_from_prefixes(core: ModuleType) -> None:

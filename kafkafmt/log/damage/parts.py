@@ -97,12 +97,6 @@ class RunColumns:
         """Concatenate the ranges of several objects."""
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
-    def as_extents(self) -> IntArray:
-        """Return the ranges as the argument `extents` of `core.scan_extents`."""
-        found = np.empty((len(self), 4), np.int64)
-        found[:, 0], found[:, 1], found[:, 2], found[:, 3] = self.position, self.end, self.batches, self.last
-        return found
-
     def objects(self) -> list[Run]:
         records: list[int | None] = self.records.tolist()
         if len(self) and int(self.records.min()) < 0:

@@ -26,12 +26,12 @@ from ...constants import (
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError
-from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, ByteArray, IntArray, last_offset
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, IntArray, last_offset
 from ..scanning import Stats
 from ..storage import FileView
 from .known_wrappers import split_at_wrong_offsets
 from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
-from .parts import SPAN_COLUMNS, Bad, Parts, Run, RunColumns
+from .parts import SPAN_COLUMNS, Bad, Parts, Run
 from .segment_tables import BUFFER_BYTES, SMALLEST_MESSAGE, SPAN_ROWS, Scratch, TableReader
 
 SMALL_SEGMENT = 128 << 10  # Size in bytes. A segment of at most this size is scanned with one native call if possible.
@@ -167,14 +167,6 @@ class Walker(TableReader):
                 self._buffered = 0
                 return False
         return True
-
-    def batches_of_small(self, runs: RunColumns) -> tuple[ByteArray, BatchTable, int]:
-        """Return the content of a small segment, batch headers, and the number of ranges read (0: not small)."""
-        # Reading ends before a range whose bytes have changed since they were checked.
-        if not self._read_small():
-            return self._buffer, self._table[:0], 0
-        n, count = core.scan_extents(self._buffer[: self._buffered], self._table, runs.as_extents())
-        return self._buffer, self._table[:count], n
 
     def _in_buffer(self, position: int) -> bool:
         """Return whether the buffer contains the byte at the file position `position`."""

@@ -111,7 +111,7 @@ class _Batches:
     # The arrays contain the batches that were read but not yet processed. `same` contains CRC, size and magic.
 
     def __init__(self, log: PartitionLog, low: int, high: int, on_damage: Any) -> None:
-        self._parts = log.parts(low, high, on_damage, grouped=True)
+        self._parts = log.parts(low, high, on_damage)
         self._low, self._high = low, high
         self._before = low - 1
         self.first: IntArray = np.empty(0, np.int64)
@@ -322,7 +322,7 @@ def _records_in(
     low, high, i = firsts[0], lasts[-1] + 1, 0
     starts, ends = np.array(firsts, np.int64), np.array(lasts, np.int64)
     reader = RecordReader(capacity=1024, first_offset=low, end_offset=high, max_batch_bytes=log.max_batch_bytes)
-    for part in log.parts(low, high, damage, grouped=True):
+    for part in log.parts(low, high, damage):
         table = part.table
         first, last = _offset_ranges(table, low - 1)
         at = np.minimum(np.searchsorted(ends, first), len(ends) - 1)

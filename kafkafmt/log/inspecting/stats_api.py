@@ -192,7 +192,7 @@ class _PartitionReader:
         if plan.first_offset is None or plan.next_offset is None:
             return
         start, end = max(self._low, plan.first_offset), plan.next_offset
-        for part in self._log.parts(start, end, lambda _: None, grouped=True):
+        for part in self._log.parts(start, end, lambda _: None):
             rows = part.table[last_offsets(part.table) >= self._low]
             self._counts.add_batches(rows, self._records_of(rows, part))
 
@@ -219,7 +219,7 @@ class _PartitionReader:
         reader = RecordReader(READ_COLUMNS, first_offset=self._low, max_batch_bytes=log.max_batch_bytes)
         done = ""
         sizes = {s.name: s.size for s in log.segments}
-        for part in log.parts(self._low, NO_END, self._damage, grouped=True, on_loss=self._damage):
+        for part in log.parts(self._low, NO_END, self._damage, on_loss=self._damage):
             name = part.plan.segment.name
             if name != done:
                 run.advance(sizes.pop(done, 0))

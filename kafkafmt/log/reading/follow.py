@@ -233,7 +233,7 @@ class Follower:
             )
         if plan.next_offset is not None and plan.next_offset > self._end:
             if self._selection.committed:
-                for part in self.log.parts(self._end, plan.next_offset, self._walk, grouped=True):
+                for part in self.log.parts(self._end, plan.next_offset, self._walk):
                     self._walk.add(part.buffer, part.table[part.table["base_offset"] >= self._end], segment.name)
             self._end = plan.next_offset
             self._position = self._seen_of(segment)

@@ -24,7 +24,7 @@ from ..storage import FileView, named
 from ..transactions import Transactions, find_transactions, open_at_end, outcomes_near
 from .damage_callbacks import BatchDamage, CollectedDamage, OnDamage
 from .offset_interval import OffsetInterval
-from .part import GroupReader, Part
+from .part import Part
 from .planned_log import PlannedLog
 from .remainder import Remainder
 from .segments_ahead import SegmentsAhead
@@ -147,7 +147,6 @@ class PartitionLog(PlannedLog):
         start: int,
         end: int,
         on_damage: OnDamage | None,
-        grouped: bool = False,
         headers_only: bool = False,
         on_loss: OnDamage | None = ignore,
     ) -> Iterator[Part]:
@@ -155,10 +154,8 @@ class PartitionLog(PlannedLog):
 
         `on_damage` is called with a description of each damaged byte range. If `on_damage` is None,
         damage raises DamagedLogError. An `EventDamage` object receives the damage of a planned segment
-        before the batches of the segment. If `grouped` is True, one `Part` can contain batches from both
-        sides of a damaged byte range, and batches below `start`. The damage is then reported before
-        the `Part` is yielded. If `headers_only` is True, the buffer of a `Part` can be
-        empty, and larger byte ranges are checked at once.
+        before the batches of the segment. If `headers_only` is True, the buffer of a `Part`
+        can be empty, and larger byte ranges are checked at once.
 
         `on_loss` is called like `on_damage` with lost offsets that overlap [start, end), which are not
         in any file. By default, they are not searched.
@@ -168,7 +165,7 @@ class PartitionLog(PlannedLog):
         reached = -1
         for segment in ahead:
             reached = -1
-            for part in self._parts_of(segment, start, end, on_damage, grouped, headers_only, ahead, scratch):
+            for part in self._parts_of(segment, start, end, on_damage, headers_only, ahead, scratch):
                 if reached < 0 and on_loss is not ignore:
                     self._loss(self._lost_before(segment, part), start, end, on_loss)
                 reached = part.last_offset(len(part.table) - 1) + 1
@@ -184,7 +181,6 @@ class PartitionLog(PlannedLog):
         start: int,
         end: int,
         on_damage: OnDamage | None,
-        grouped: bool,
         headers_only: bool,
         ahead: SegmentsAhead,
         scratch: Scratch,
@@ -197,14 +193,14 @@ class PartitionLog(PlannedLog):
                 return
         if rest is not None and segment.name in self._stretches:
             plan = self.plan(segment, scratch=scratch)
-            yield from self._remaining_parts(plan, rest, start, start, end, on_damage, grouped=False, scratch=scratch)
+            yield from self._remaining_parts(plan, rest, start, start, end, on_damage, scratch)
         elif rest is not None and rest.position:
             first = max(start, rest.low)
             plan = self._plan_of_range(segment, first, end) or self.plan(segment, scratch=scratch)
-            yield from self._remaining_parts(plan, rest, start, first, end, on_damage, grouped, scratch)
+            yield from self._remaining_parts(plan, rest, start, first, end, on_damage, scratch)
         else:
             events = self.events_of(segment, start, end, scratch)
-            yield from self.segment_parts(events, start, end, on_damage, grouped, scratch)
+            yield from self.segment_parts(events, start, end, on_damage, scratch)
 
     def _loss(self, lost: Damage | None, start: int, end: int, on_loss: OnDamage | None) -> None:
         """Report lost offsets that overlap [start, end)."""
@@ -265,7 +261,6 @@ class PartitionLog(PlannedLog):
         first: int,
         end: int,
         on_damage: OnDamage | None,
-        grouped: bool,
         scratch: Scratch,
     ) -> Iterator[Part]:
         """Yield the batches of a segment that `_in_one_pass` has not yielded, from the offset `first` on."""
@@ -273,7 +268,7 @@ class PartitionLog(PlannedLog):
         contradicting = rest.contradicting(plan, start, end)
         self._damage_of(contradicting, 0, len(contradicting), on_damage)
         events = Events(rest.of(plan), start, end)
-        for part in self.segment_parts(events, first, end, on_damage, grouped, scratch):
+        for part in self.segment_parts(events, first, end, on_damage, scratch):
             trimmed, lost = rest.trimmed(part)
             self._damage_of(lost, 0, len(lost), on_damage)
             if trimmed is not None:
@@ -285,16 +280,15 @@ class PartitionLog(PlannedLog):
         start: int,
         end: int,
         on_damage: OnDamage | None,
-        grouped: bool,
         scratch: Scratch,
     ) -> Iterator[Part]:
         """Yield the batches of one segment like `parts`. `events` contains the ranges to read."""
         if isinstance(on_damage, EventDamage):
             on_damage.begin(events)
-            yield from self._event_parts(events, (), start, end, on_damage, grouped, scratch)
+            yield from self._event_parts(events, (), start, end, on_damage, scratch)
             on_damage.end(events.plan.segment.name)
         else:
-            yield from self._event_parts(events, events.damaged, start, end, on_damage, grouped, scratch)
+            yield from self._event_parts(events, events.damaged, start, end, on_damage, scratch)
 
     def _event_parts(
         self,
@@ -303,18 +297,14 @@ class PartitionLog(PlannedLog):
         start: int,
         end: int,
         on_damage: OnDamage | None,
-        grouped: bool,
         scratch: Scratch,
     ) -> Iterator[Part]:
         """Yield the batches in `events`. Report the damage in `damaged`, which is empty or equal to `events.damaged`."""
         plan, extents, before = events.plan, events.extents, events.damage_before
         view: FileView | None = None
-        group: GroupReader | None = None
         try:
             self._damage_of(damaged, 0, before[0], on_damage)
-            k = 0
-            while k < len(extents):
-                extent = extents[k]
+            for k, extent in enumerate(extents):
                 if view is None:
                     try:
                         view = FileView(plan.segment.place, fill_unreadable=True)
@@ -323,20 +313,8 @@ class PartitionLog(PlannedLog):
                         self._damage_of(damaged, before[0], len(damaged), on_damage)
                         return
                     walker = Walker(view, extent.first_offset, self.max_batch_bytes, scratch=scratch)
-                    if grouped and len(extents) > 1:
-                        group = GroupReader(events, walker, ends_at_damage=on_damage is None)
-                following = k + 1
-                reported = before[k]
-                if group is not None and (part := group.read(k)):
-                    following = k + len(part.group)
-                    # A caller that reads only the first batches of the part must get the damage between them.
-                    reported = before[following - 1]
-                    self._damage_of(damaged, before[k], reported, on_damage)
-                    yield part
-                else:
-                    yield from self._extent_parts(plan, extent, walker, start, end, on_damage)
-                self._damage_of(damaged, reported, before[following], on_damage)
-                k = following
+                yield from self._extent_parts(plan, extent, walker, start, end, on_damage)
+                self._damage_of(damaged, before[k], before[k + 1], on_damage)
         finally:
             if view is not None:
                 self._close(view)
@@ -415,7 +393,6 @@ class PartitionLog(PlannedLog):
         past_open: bool = False,
         capacity: int = 16384,
         select: Callable[[Part, BatchTable], BatchTable] | None = None,
-        in_order: bool = False,
         on_loss: OnDamage | None = None,
     ) -> Iterator[Chunk]:
         """Yield the selected records as decoded columns, in offset order.
@@ -440,10 +417,6 @@ class PartitionLog(PlannedLog):
         select : callable, optional
             Called with each `Part` and its selected batches before their records are decoded. Returns
             the batches to decode.
-        in_order : bool, default False
-            Whether `on_damage` is called after all records before the damage, and before all records after it.
-            By default, records before and after damage are read together if that is faster. `on_damage` is
-            then called before these records.
         on_loss : callable, optional
             Called instead of `on_damage` with lost offsets; see `parts`. By default, `on_damage` is called.
         """
@@ -469,7 +442,7 @@ class PartitionLog(PlannedLog):
             max_batch_bytes=self.max_batch_bytes,
             partial=interval.partial and on_damage is not None,
         )
-        for part in self.parts(low, interval.damage_high, on_damage, grouped=not in_order, on_loss=on_loss):
+        for part in self.parts(low, interval.damage_high, on_damage, on_loss=on_loss):
             table = part.batches_near(low, interval.damage_high)
             summary = core.summarize_batches(table)
             if not interval.control and summary.attributes & CONTROL_BIT:
@@ -497,11 +470,8 @@ class PartitionLog(PlannedLog):
         *,
         on_damage: OnDamage | None = None,
         past_open: bool = False,
-        in_order: bool = False,
     ) -> Iterator[core.Record]:
         """Yield the selected records as Record objects. For the parameters, see `chunks`."""
-        chunks = self.chunks(
-            COLUMNS, interval, on_damage=on_damage, past_open=past_open, capacity=1024, in_order=in_order
-        )
+        chunks = self.chunks(COLUMNS, interval, on_damage=on_damage, past_open=past_open, capacity=1024)
         for source, columns in chunks:
             yield from core.make_records(source, columns)

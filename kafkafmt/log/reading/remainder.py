@@ -84,9 +84,7 @@ def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
     if not len(kept):
         return None
     first = int(kept[0])
-    rows = [max(row - first, 0) for row in part.group_rows]
-    before = part.last_offset(first - 1) if first else part.before
-    return replace(part, table=part.table[kept], before=before, group_rows=rows)
+    return replace(part, table=part.table[kept], before=part.last_offset(first - 1) if first else part.before)
 
 
 def _damage(plan: SegmentPlan, run: Run) -> Damage:

@@ -148,7 +148,7 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
     holes = holes_of(without_losses(damaged))
     changed = BatchDamage()
     tables: list[Headers] = []
-    for part in log.parts(0, NO_END, changed, grouped=True):
+    for part in log.parts(0, NO_END, changed):
         if changed.found:
             break
         rows = np.zeros(len(part.table), HEADER)

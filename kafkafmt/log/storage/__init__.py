@@ -49,7 +49,6 @@ from .packed import base_of, bases_in, is_log_name, segment_name_of
 from .preallocated import end_of_content, is_hole, occupied, only_zeros, start_of_last_hole
 from .process import ForkSafeLock, OwnerLock, WrongProcessError, refuse_pickling
 from .remote import AHEAD_BYTES
-from .span_buffer import GROUP_BYTES, SpanBuffer, window_of
 from .store_base import Store, StoredFile, Upload
 from .stores import store_of
 from .unreadable import DISK_ERRORS, NO_PERMISSION, UNREACHABLE, named, overlapping, raise_if_intact
@@ -67,13 +66,13 @@ else:
     )  # fmt: skip
 
 __all__ = [
-    "AHEAD_BYTES", "DISK_ERRORS", "GROUP_BYTES", "NEW_FILE", "NO_PERMISSION", "UNREACHABLE", "FileView",
-    "ForkSafeLock", "OwnerLock", "SpanBuffer", "SpanCopier", "Stamp", "Store", "StoredFile", "Upload",
+    "AHEAD_BYTES", "DISK_ERRORS", "NEW_FILE", "NO_PERMISSION", "UNREACHABLE", "FileView",
+    "ForkSafeLock", "OwnerLock", "SpanCopier", "Stamp", "Store", "StoredFile", "Upload",
     "WrongProcessError", "aligned_buffer", "append_to", "base_of", "bases_in", "content_size", "create_file",
     "end_of_content", "fetch_ahead", "file_differs", "file_size", "forget_ahead", "inode_of", "is_file", "is_hole",
     "is_log_name", "joined", "list_directory", "list_links", "list_with_sizes", "mode_and_times", "mode_of",
     "modes_in", "named", "narrowed_mode", "occupied", "only_zeros", "open_ahead", "open_regular", "overlapping",
     "path_exists", "raise_if_intact", "read_bytes", "read_text", "real_path", "refuse_pickling", "replace_file",
     "segment_name_of", "stamp_of", "start_of_last_hole", "store_of", "sync_directory", "sync_file", "sync_tree",
-    "times_of", "truncate_file", "window_of", "write_all", "write_at", "write_new",
+    "times_of", "truncate_file", "write_all", "write_at", "write_new",
 ]  # fmt: skip

@@ -47,11 +47,7 @@ class Batches(Protocol):
 
     @property
     def extent(self) -> Run:
-        """The range of adjacent valid batches that contains the batches in the buffer, or the last of several ranges."""
-
-    @property
-    def group(self) -> Sequence[Run]:
-        """All ranges that contain the batches in the buffer, if there are several. Otherwise, the sequence is empty."""
+        """The range of adjacent valid batches that contains the batches in the buffer."""
 
     @property
     def buffer(self) -> Any:
@@ -95,10 +91,8 @@ class ReadableLog(Protocol):
     def ends_at(self, offset: int) -> bool:
         """Return whether the log end offset is `offset`, and no damage can contain this offset or a later one."""
 
-    def parts(
-        self, start: int, end: int, on_damage: Callable[[Damage], None] | None, grouped: bool = False
-    ) -> Iterator[Batches]:
-        """Yield the batches that contain offsets in [start, end). For `on_damage` and `grouped`, see `PartitionLog`."""
+    def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]:
+        """Yield the batches that contain offsets in [start, end). For `on_damage`, see `PartitionLog`."""
 
 
 class TransactionWalk(EventDamage):
@@ -252,11 +246,11 @@ def find_transactions(log: ReadableLog) -> Transactions:
     """Return the outcomes of all transactions in a partition, including those below the log start offset."""
     walk = TransactionWalk(log)
     before: Batches | None = None
-    for part in () if _has_none(log) else log.parts(0, NO_END, walk, grouped=True):
+    for part in () if _has_none(log) else log.parts(0, NO_END, walk):
         segment = part.plan.segment
         if walk.found.open and before is not None and segment is not before.plan.segment:
-            end, first = before.extent.last_offset + 1, part.group[0] if part.group else part.extent
-            if misses_a_segment(log, before.plan.segment, end, segment, first.first_offset):
+            end = before.extent.last_offset + 1
+            if misses_a_segment(log, before.plan.segment, end, segment, part.extent.first_offset):
                 walk.gap(end, segment.name)
         walk.add(part.buffer, part.table, segment.name)
         before = part

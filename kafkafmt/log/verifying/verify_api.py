@@ -148,7 +148,7 @@ def verify_partition(
         if not intact:
             again = deep if audited else BatchDamage()
             if not audited and first_pass.needs_batches(plan):
-                for part in log.parts(plan.first_offset or 0, plan.next_offset or 0, again, grouped=True):
+                for part in log.parts(plan.first_offset or 0, plan.next_offset or 0, again):
                     first_pass.add_again(part)
             first_pass.end_again(plan, again.changed)
         if audit:

@@ -16,7 +16,6 @@ from golden_cases import GOLDEN
 
 import kafkafmt
 from kafkafmt.log.inspecting import key_counts
-from kafkafmt.log.inspecting.stats_content import ContentCounts
 from kafkafmt.log.inspecting.stats_counts import MOST_BUCKETS, RateCounts, SizeCounts
 from kafkafmt.log.scanning.header_rows import header_tables
 from kafkafmt.log.scanning.header_walk import UnclearHeadersError
@@ -174,23 +173,6 @@ def test_damage_is_counted_and_sets_the_exit_code(tmp_path: Path) -> None:
     report = kafkafmt.stats(segment(tmp_path, *map(bytes, batches)))
     assert (only(report).records, only(report).damaged, report.exit_code) == (2, 1, 1)
     assert kafkafmt.stats(tmp_path, deep=True).exit_code == 1
-
-
-def test_batches_between_damaged_ones_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = [bytearray(batch([record(0, 0, b"k", b"v" * 50)], base_offset=n)) for n in range(2000)]
-    for damaged in batches[::2]:
-        damaged[-1] ^= 1
-    tables = []
-    add_batches = ContentCounts.add_batches
-
-    def counting(self: ContentCounts, table: Any, records: Any) -> None:
-        tables.append(table)
-        add_batches(self, table, records)
-
-    monkeypatch.setattr(ContentCounts, "add_batches", counting)
-    found = only(kafkafmt.stats(segment(tmp_path, *map(bytes, batches))))
-    assert (found.records, found.damaged) == (1000, 1000)
-    assert len(tables) < 20
 
 
 def test_damage_inside_compressed_records_is_counted_by_deep(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.damage import segment_tables
 from kafkafmt.log.formats.index_entries import transaction_index_bytes
 from kafkafmt.log.formats.producers import Aborted
-from kafkafmt.log.reading import part
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.storage.file_view import FileView
 from kafkafmt.log.transactions import hidden_markers
@@ -95,10 +94,8 @@ def one_by_one(log: PartitionLog) -> Transactions:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (verify_pass, part, segment_tables):
+    for module in (verify_pass, segment_tables):
         monkeypatch.setattr(module, "TABLE_ROWS", 16)
-    monkeypatch.setattr(part, "GROUP_BYTES", 2000)
-    monkeypatch.setattr(part, "SMALL_EXTENT", 100)
     monkeypatch.setattr(hidden_markers, "WINDOW", 500)
 
 

@@ -203,7 +203,7 @@ def test_snapshot_is_ignored_if_the_log_ends_elsewhere(
 def open_before(log: PartitionLog, offset: int) -> dict[int, int]:
     """Return the transactions that are open at an offset, from all batches before it."""
     walk = TransactionWalk(log)
-    for part in log.parts(0, offset, walk, grouped=True):
+    for part in log.parts(0, offset, walk):
         walk.add(part.buffer, part.table[part.table["base_offset"] < offset], part.plan.segment.name)
     return walk.found.open
 
