@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,9 +13,10 @@ from ..arrow.builder import ArrowBuilder, schema_of
 from ..arrow.columns import TARGET_BYTES
 from ..log import Damage, PartitionLog, SegmentFile
 from ..log.damage import DEFAULT_LIMITS, ReadLimits, SegmentPlan
-from ..log.reading import UnconfirmedError, ignore
+from ..log.reading import Part, ignore
+from ..log.scanning import total
 from ..spark.hosts import host_name
-from ..spark.source.pieces import Piece, WholePartitions
+from ..spark.source.pieces import Piece, UnconfirmedError, WholePartitions
 from ..spark.source.splits import Split
 from .bundles import Bundle
 from .files import FileSet, OutputFile
@@ -145,10 +147,10 @@ def _batches(
     def note_end(log: PartitionLog) -> None:
         watch.add(log)
         manifest.bytes_read += log.bytes_read
-        manifest.plans += log.confirmed.values()
 
     out_of_range = builder.timestamps_out_of_range
     for piece in split.pieces:
+        confirmed = SegmentPlan(piece.segment, 0, [], [], [])
         for chunk in piece.chunks(
             builder.columns,
             on_damage=note_damage,
@@ -158,11 +160,27 @@ def _batches(
             confirmed_only=piece.plan is None,
             partitions=partitions,
             on_loss=ignore,  # the driver finds lost offsets
+            on_part=partial(_add_part, confirmed) if piece.plan is None else None,
         ):
             yield from builder.add(chunk)
+        if piece.plan is None:
+            manifest.plans.append(confirmed)
     if builder.rows:
         yield builder.flush()
     manifest.timestamps_out_of_range = builder.timestamps_out_of_range - out_of_range
+
+
+def _add_part(confirmed: SegmentPlan, part: Part) -> None:
+    """Add the batches in `part` to a plan. If they directly continue its last range, merge both ranges."""
+    run, last = part.extent, confirmed.extents[-1] if confirmed.extents else None
+    confirmed.size = part.plan.size
+    if last is None or last.end != run.position:
+        confirmed.extents = [*confirmed.extents, replace(run)]
+        return
+    last.dense = last.dense and run.dense and run.first_offset == last.last_offset + 1
+    last.end, last.last_offset = run.end, run.last_offset
+    last.batches += run.batches
+    last.records = total(last.records, run.records)
 
 
 def _find_unconfirmed(

@@ -12,7 +12,6 @@ from ..log.catalog import OpenedLog
 from ..log.damage import ReadLimits
 from ..log.reading import (
     POLL,
-    CollectedDamage,
     Follower,
     Followers,
     HasFileno,
@@ -49,24 +48,16 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         tell: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(PartitionLog(directory, ReadLimits(max_batch_bytes), tell=tell))
-        self._collected = CollectedDamage([])
+        self.damaged: list[Damage] = []
+        """Damaged ranges of bytes that the latest read omitted because of ``on_error="skip"``.
+
+        Each read starts with a new list.
+        """
         self._on_message = tell
 
     def _tell(self, message: str) -> None:
         if self._on_message is not None:
             self._on_message(f"{self.topic}-{self.partition}: {message}")
-
-    @property
-    def damaged(self) -> list[Damage]:
-        """Damaged ranges of bytes that the latest read omitted because of ``on_error="skip"``.
-
-        Each read starts with a new list.
-        """
-        return self._collected.damaged
-
-    @damaged.setter
-    def damaged(self, damaged: list[Damage]) -> None:
-        self._collected = CollectedDamage(damaged)
 
     def _source_paths(self) -> list[str]:
         return self.log.directory.places
@@ -411,7 +402,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
     def _on_damage(self, skip: bool) -> OnDamage | None:
         """Empty `damaged`, and return a callback that adds to it; None if `skip` is False, so that damage is raised."""
         self.damaged = []
-        return self._collected if skip else None
+        return self.damaged.append if skip else None
 
     def _chunks(self, columns: RecordColumns, given: SelectionArguments, *named: str) -> Iterator[Chunk]:
         """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""

@@ -20,7 +20,6 @@ import kafkafmt
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.catalog.partition_dir import PartitionDir
 from kafkafmt.log.damage import segment_tables, segment_walker
-from kafkafmt.log.damage.damaged_spans import DamagedSpans
 from kafkafmt.log.damage.segment_walker import Walker
 from kafkafmt.log.formats import names
 from kafkafmt.log.inspecting.dump_batches import LogDump
@@ -192,27 +191,6 @@ def test_verify_grows_linearly_with_undecodable_batches(write: Callable[..., Pat
         return verify(write([(0, b"".join(parts))]))
 
     grows_linearly(20, work)
-
-
-def test_damage_objects_are_created_when_the_list_is_read(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    created: list[int] = []
-    build = DamagedSpans._build
-
-    def counting(self: DamagedSpans, start: int, stop: int) -> list[kafkafmt.Damage]:
-        created.append(stop - start)
-        return build(self, start, stop)
-
-    monkeypatch.setattr(DamagedSpans, "_build", counting)
-    parts = [simple_batch([b"v"], i) for i in range(400)]
-    data = b"".join(mutate(p, len(p) - 1, b"\xee") if i % 2 else p for i, p in enumerate(parts))
-    partition = kafkafmt.open(write([(0, data)])).partitions[0]
-    assert partition.to_arrow(on_error="skip").num_rows == 200
-    assert sum(created) < 10
-    assert [damage.first_offset for damage in partition.damaged] == list(range(1, 400, 2))
-    assert partition.damaged is partition.damaged
-    assert len(partition.damaged) == 200
 
 
 def test_verify_adds_batches_around_misplaced_ones_once(

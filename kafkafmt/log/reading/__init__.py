@@ -1,6 +1,5 @@
 """Read the records of a partition: ranges of offsets, lookups, following."""
 
-from .damage_callbacks import BatchDamage, CollectedDamage, OnDamage
 from .follow import Follower
 from .following import POLL, Followers, paths_to_follow
 from .index_lookup import batch_at
@@ -12,13 +11,13 @@ from .partition import PartitionLog, ignore
 from .record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection, Time, offset_bound
 from .replicas import DuplicatePartitionError, discover
 from .seeking import EARLIEST, LATEST, MAX_TIMESTAMP, Position, seek
+from .segment_reader import BatchDamage, OnDamage
 from .sendfile import HasFileno, Sent, send
-from .single_pass import UnconfirmedError
 
 __all__ = [
     "EARLIEST", "EVERYTHING", "LATEST", "MAX_TIMESTAMP", "MISSING_END", "MISSING_START", "POLL", "BatchDamage",
-    "CollectedDamage", "DuplicatePartitionError", "Follower", "Followers", "HasFileno", "OffsetBound",
+    "DuplicatePartitionError", "Follower", "Followers", "HasFileno", "OffsetBound",
     "OffsetInterval", "OffsetRange", "OnDamage", "Part", "PartitionLog", "Place", "Position", "Selection", "Sent",
-    "Time", "UnconfirmedError", "batch_at", "discover", "find_batch_start", "find_max_timestamp", "find_timestamp",
+    "Time", "batch_at", "discover", "find_batch_start", "find_max_timestamp", "find_timestamp",
     "ignore", "is_loss", "offset_bound", "paths_to_follow", "seek", "send", "without_losses",
 ]  # fmt: skip

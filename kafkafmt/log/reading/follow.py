@@ -27,10 +27,10 @@ from ..catalog import NoLogError, PartitionDir, SegmentFile
 from ..damage import DEFAULT_LIMITS, FIRST_READ, UNREADABLE, ReadLimits, Walker
 from ..storage import FileView, path_exists
 from ..transactions import TransactionWalk, settle_hidden
-from .damage_callbacks import OnDamage
 from .partition import PartitionLog
 from .record_selection import EVERYTHING, Selection
 from .replicas import discover
+from .segment_reader import OnDamage
 
 Stamp = tuple[int, ...]
 

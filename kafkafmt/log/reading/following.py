@@ -10,8 +10,8 @@ from ..._backend import core
 from ...support.paths import Location, input_path
 from ..catalog import PartitionDir, matching
 from ..storage import is_file, real_path
-from .damage_callbacks import OnDamage
 from .follow import Follower
+from .segment_reader import OnDamage
 
 POLL = 0.2  # interval in seconds at which the last segment of each partition is checked
 RESCAN = 3.0  # seconds between two listings, which find new partitions and changes that times and sizes do not show

@@ -77,6 +77,9 @@ class PlannedLog:
         deleted.
     on_missing : callable, optional
         Called with each segment that retention has deleted.
+    on_unconfirmed : callable, optional
+        Called with each segment that cannot be read and checked in one pass, before the rest is read with
+        a plan.
 
     Attributes
     ----------
@@ -87,12 +90,9 @@ class PlannedLog:
         `decompress_seconds` is updated at the end of each call of `chunks`.
     stamps : dict
         Maps file names of segments to the result of `stamp_of` before the segment was planned.
+    stretches : dict
+        Maps file names of segments to the byte ranges to which `restrict` has restricted them.
     """
-
-    bytes_read: int
-    reads: int
-    read_seconds: float
-    decompress_seconds: float
 
     def __init__(
         self,
@@ -101,6 +101,7 @@ class PlannedLog:
         *,
         tell: Tell | None = None,
         on_missing: Callable[[SegmentFile], None] | None = None,
+        on_unconfirmed: Callable[[SegmentFile], None] | None = None,
     ) -> None:
         if directory.error is not None:
             raise directory.error
@@ -108,14 +109,13 @@ class PlannedLog:
         self.limits = limits
         self.tell: Tell = tell or _ignore
         self._on_missing = on_missing or _ignore
-        self._adopted: set[str] = set()
-        self._planned_first: set[str] = set()
-        self.bytes_read = self.reads = 0
+        self.on_unconfirmed: Callable[[SegmentFile], None] = on_unconfirmed or _ignore
+        self.bytes_read: int = 0
+        self.reads: int = 0
         self.read_seconds: float = 0.0
         self.decompress_seconds: float = 0.0
-        """Time in seconds that all completed calls of `chunks` spent on decompression."""
         self._plans: dict[str, SegmentPlan] = {}
-        self._stretches: dict[str, Stretch] = {}
+        self.stretches: dict[str, Stretch] = {}
         self.stamps: dict[str, Stamp | None] = {}
 
     def __repr__(self) -> str:
@@ -159,13 +159,14 @@ class PlannedLog:
 
     @contextmanager
     def view(self, segment: SegmentFile) -> Iterator[FileView]:
-        """Open the file of a segment for a `with` block. At the end of the block, update `bytes_read` and `reads`."""
+        """Open the file of a segment for a `with` block. At the end of the block, update the counts of reads."""
         with FileView(segment.place, fill_unreadable=True) as view:
             try:
                 yield view
             finally:
                 self.bytes_read += view.bytes_read
                 self.reads += view.reads
+                self.read_seconds += view.seconds
 
     def plan(self, segment: SegmentFile, see: See | None = None, scratch: Scratch | None = None) -> SegmentPlan:
         """Return the plan of a segment, which lists its valid batches, its damage and other problems.
@@ -196,8 +197,21 @@ class PlannedLog:
         return plan
 
     def keep_plan(self, plan: SegmentPlan) -> None:
-        """Keep the plan of a segment, so that `plan` returns it."""
+        """Keep the plan of a segment, so that `plan` returns it. Another process or machine may have created it."""
         self._plans[plan.segment.name] = plan
+
+    def has_adopted(self, segment: SegmentFile) -> bool:
+        """Return whether another `PlannedLog` created the plan of a segment, so the file may have changed since."""
+        return segment.name in self._plans and segment.name not in self.stamps
+
+    def restrict(self, segment: SegmentFile, stretch: Stretch) -> None:
+        """Read only a byte range of a segment, so that several tasks can divide the segment among themselves.
+
+        A task reports the damage that begins in its byte range, and other damage that may contain offsets of
+        the task. The borders of the byte ranges also divide the offsets. Each batch belongs to the task whose
+        offset range contains its last offset.
+        """
+        self.stretches[segment.name] = stretch
 
     def _check_replaced(self, segment: SegmentFile) -> None:
         """Raise an error if a broker has merged a segment with the next one since the directory was listed."""
@@ -335,7 +349,7 @@ class PlannedLog:
         If possible, only the batches after the last entry in the offset index are read.
         """
         if segment.name not in self._plans and (border := last_border(segment)) is not None:
-            plan = self._plan_of_range(segment, border.upto, NO_END)
+            plan = self.plan_of_range(segment, border.upto, NO_END)
             if plan is not None and plan.next_offset is not None:
                 return plan.next_offset
         return self.plan(segment).next_offset
@@ -347,7 +361,7 @@ class PlannedLog:
         in offset order.
         """
         for segment in self.segments_in(start, end):
-            events = self.events_of(segment, start, end)
+            events = Events(self.plan_of_range(segment, start, end) or self.plan(segment), start, end)
             for event in events:
                 yield events.plan, event
 
@@ -359,11 +373,7 @@ class PlannedLog:
             if segment.next_base is None or segment.next_base > start:
                 yield segment
 
-    def events_of(self, segment: SegmentFile, start: int, end: int, scratch: Scratch | None = None) -> Events:
-        """Find everything in a segment that overlaps the offsets [start, end): ranges of valid batches, and damage."""
-        return Events(self._plan_of_range(segment, start, end) or self.plan(segment, scratch=scratch), start, end)
-
-    def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
+    def plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """Plan only the batches with offsets in [start, end), or return None if the whole segment must be planned."""
         # The first batch is found with the offset index, or else with batch headers. None: all offsets are requested,
         # the segment is already planned, a batch is damaged, or offsets are missing although the log is not compacted.

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import MIN_OFFSET, NO_END
+from ...constants import BATCH_HEADER_SIZE, MIN_OFFSET, NO_END
 from ...support.text import offset_range
 from ...types import last_offsets
-from ..damage import DamageColumns, Run, RunColumns, SegmentPlan
+from ..damage import UNKNOWN_COUNT, DamageColumns, Extents, Run, RunColumns, SegmentPlan
 from ..findings import Damage
+from ..scanning import Border, Head, Stretch, border_offset, first_offset_at
+from ..storage import FileView
 from .part import Part
 
 
@@ -31,6 +33,24 @@ class Remainder:
     sure_high: bool = False
     file_end: int = NO_END  # of reading: a broker may have appended batches
 
+    @classmethod
+    def of_stretch(cls, stretch: Stretch, view: FileView) -> Remainder:
+        """Return an object for an unread byte range. Other tasks read the bytes before and after it."""
+        start, end = stretch.start, stretch.end
+        open_end = end.indexed or end.outermost
+        rest = cls(
+            0 if start.outermost else start.position,
+            NO_END if end.outermost else end.position,
+            file_end=NO_END if open_end else end.position,
+        )
+        if start.indexed and not start.outermost:
+            low = border_offset(view, start)
+            rest = replace(rest, low=low, sure_low=_is_sure(view, start, low))
+        if end.indexed and not end.outermost:
+            high = border_offset(view, end)
+            rest = replace(rest, high=high, sure_high=_is_sure(view, end, high))
+        return rest
+
     def after(self, position: int, reached: int) -> Remainder:
         """Return the rest after the batches up to file position `position`, and up to the offset `reached`."""
         return replace(self, position=position, low=reached, sure_low=True)
@@ -43,14 +63,12 @@ class Remainder:
         # Other damage can begin where no task reads, or where another task reads without a plan.
         lost = (damaged.last >= self.low) & (damaged.first < self.high) & ~damaged.empty
         found = inside | (lost & (damaged.position < self.file_end))
-        extents = [self._cut(run) for run in runs.at(unread).objects()]
-        return replace(plan, extents=extents, damaged=list(itertools.compress(plan.damaged, found)))
-
-    def _cut(self, run: Run) -> Run:
-        """Begin a range of batches at `position` if a batch begins there, because the ones before have been read."""
-        if not self.sure_low or not run.position < self.position < run.end or run.first_offset >= self.low:
-            return run
-        return replace(run, position=self.position, first_offset=self.low, records=None)
+        runs = runs.at(unread)
+        if self.sure_low:  # if a batch begins at `position`, the batches before it have been read
+            cut = (runs.position < self.position) & (self.position < runs.end) & (runs.first < self.low)
+            runs.position[cut], runs.first[cut], runs.records[cut] = self.position, self.low, UNKNOWN_COUNT
+        kept = plan.damaged if found.all() else list(itertools.compress(plan.damaged, found))
+        return replace(plan, extents=Extents(runs), damaged=kept)
 
     def contradicting(self, plan: SegmentPlan, start: int, end: int) -> list[Damage]:
         """Return the batches in the byte range and in [start, end) that possibly no task delivers, as damage."""
@@ -62,6 +80,8 @@ class Remainder:
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the unread batches in `part`, if any, and a batch that begins before them as damage."""
+        if (self.low, self.high, self.file_end) == (MIN_OFFSET, NO_END, NO_END):
+            return part, []
         last, positions = last_offsets(part.table), part.table["position"] + part.position
         keep = (last >= self.low) & (last < self.high) & (positions < self.file_end)
         lost: list[Damage] = []
@@ -74,6 +94,12 @@ class Remainder:
                     _damage(part.plan, run) for run in part.walker.runs(part.table[first : first + 1], part.position)
                 ]
         return _with_rows(part, keep), lost
+
+
+def _is_sure(view: FileView, border: Border, offset: int) -> bool:
+    """Return whether the batch at `border` begins with `offset`. The header of a wrapper message does not show this."""
+    wrapper = Head(border.position, view.read(border.position, BATCH_HEADER_SIZE)).wrapper
+    return not wrapper and first_offset_at(view, border) == offset
 
 
 def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:

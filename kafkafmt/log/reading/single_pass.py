@@ -23,41 +23,28 @@ from dataclasses import replace
 import numpy as np
 
 from ..._backend import core
-from ...constants import BATCH_HEADER_SIZE, MAGIC_V2, MAX_RELATIVE_OFFSET, NO_END
+from ...constants import CONTROL_BIT, MAX_RELATIVE_OFFSET, NO_END
 from ...support.text import quantity
-from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, ByteArray, last_offset, last_offsets
 from ..catalog import SegmentFile, changed
-from ..damage import Run, SegmentPlan, Walker, runs_of, shown_by
+from ..damage import Run, SegmentPlan, Walker, shown_by
 from ..scanning import (
     MAX_RANGE_BYTES,
     RANGE_BYTES,
     Border,
-    Head,
     Range,
     Stretch,
-    border_offset,
     divide,
     first_offset_at,
     last_offset_in,
-    total,
     whole_segment,
 )
 from ..storage import FileView, aligned_buffer
 from .part import Part
-from .remainder import Remainder
 
 SMALLEST_BATCH = 61
-MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1
 HEADERS_RANGE_BYTES = 8 << 20  # approximate size of a byte range, in bytes, if only the batch headers are needed
 PIECE_BYTES = 1 << 20  # number of bytes that are read at once if only the batch headers are needed
-
-
-class UnconfirmedError(Exception):
-    """Raised if reading a segment in one pass fails, and the caller does not allow a plan of the whole segment."""
-
-    def __init__(self, segment: str) -> None:
-        super().__init__(f"{segment}: the segment cannot be read in one pass and must be planned")
-        self.segment = segment
 
 
 class SinglePass:
@@ -78,15 +65,14 @@ class SinglePass:
         if stretch is not None and view.size < stretch.end.position:
             raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {stretch.end.position}")
         self.complete: bool = False  # all batches were read and confirmed
-        self.divided: bool = False  # the offset index was used
-        self.failed: bool = False  # a byte range failed a check, or the index cannot be used
-        self.remainder: Remainder = Remainder() if stretch is None else _remainder_of(stretch, view)
+        self.position: int = 0  # end of the last byte range that was confirmed
+        self.reached: int = segment.base_offset or 0  # offset after its batches
+        self.compacted: bool = compacted  # also set if the batches show that the log was compacted
         self._view = view
         self._segment = segment
         self._stretch = stretch or whole_segment(segment, view.size)
         self._last_possible = whole_segment(segment, 0).end.upto
         self._max_batch_bytes = max_batch_bytes
-        self.compacted: bool = compacted
         self._headers_only = headers_only and view.fileno() >= 0
         self._walker = Walker(view, segment.base_offset or 0, max_batch_bytes)
         self._buffer: ByteArray = np.empty(0, np.uint8)
@@ -95,33 +81,27 @@ class SinglePass:
     def parts(self, start: int = 0, end: int = NO_END) -> Iterator[Part]:
         """Yield the batches of each byte range for [start, end), and stop at the first range that fails a check."""
         # The first and the last `Part` can also contain batches with other offsets.
-        base = self._segment.base_offset or 0
         if not self._stretch.size:
             self.complete = True
             return
         size = HEADERS_RANGE_BYTES if self._headers_only else RANGE_BYTES
         ranges = divide(self._segment, self._view, self._stretch, start, end, size)
         if ranges is None:
-            self.failed = True
             return
-        self.divided = any(r.start.indexed or r.end.indexed for r in ranges)
         largest = max(r.size for r in ranges)
         self._buffer = aligned_buffer(min(largest, PIECE_BYTES) if self._headers_only else largest)
         self._table = np.empty(min(largest, MAX_RANGE_BYTES) // SMALLEST_BATCH + 1, BATCH_DTYPE)
         self._view.expect(ranges[0].start.position, ranges[-1].end.position)
-        expected = base
         for i, found in enumerate(ranges):
-            part = self._confirmed(found, expected)
-            if part is not None and i:
-                part = replace(part, before=expected - 1)
+            part = self._confirmed(found)
             if part is None or (i == 0 and not self._begins_at(part, found, start)):
-                self.failed = True
                 return
+            if i:
+                part = replace(part, before=self.reached - 1)
             yield part
-            expected = part.extent.last_offset + 1
-            self.remainder = self.remainder.after(found.end.position, expected)
+            self.position, self.reached = found.end.position, part.extent.last_offset + 1
             following = part.plan.extents[-1].first_offset
-        self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
+        self.complete = self.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
         """Return whether reading can begin at the byte range `found`, because all batches before it can be skipped."""
@@ -132,60 +112,59 @@ class SinglePass:
         if not border.indexed:
             return True
         if border.upto > start:
-            return self._confirmed_border(border, found.after_start, found.before_start) is not None
+            return self._adjoins(found)
         if self.compacted:
             return last_offset(part.table[0]) == border.upto
         return part.extent.first_offset <= start
 
-    def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
-        """Return the first offset of the batch at `border`, if the batches before and after it match the index."""
-        # It must be an inner border; its first offset must be above `after`, the offset of the previous entry; the
-        # bytes from that entry must be valid batches with lower offsets, and without a gap unless the log was
-        # compacted.
-        first = self._first_offset_at(border, after)
-        if first is None:
-            return None
-        last = last_offset_in(self._view, before, border.position)
-        if last is None:
-            return None
-        return first if last == first - 1 or (self.compacted and last < first) else None
+    def _adjoins(self, found: Range) -> bool:
+        """Return whether the bytes from the previous index entry to a byte range are valid batches before it."""
+        # Their offsets must be lower, and without a gap unless the log was compacted.
+        first = self._first_offset_at(found.start, found.after_start)
+        last = None if first is None else last_offset_in(self._view, found.before_start, found.start.position)
+        if first is None or last is None:
+            return False
+        return last == first - 1 or (self.compacted and last < first)
 
-    def _confirmed(self, found: Range, expected: int) -> Part | None:
+    def _confirmed(self, found: Range) -> Part | None:
         """Read and check the batches of a byte range, or return None if a CRC, offset or index entry is wrong."""
-        # All offsets must be at least `expected`, and consecutive if the log was not compacted and the segment contains
-        # other bytes. If the batches show that the log was compacted, set `compacted`.
-        end = found.end.position
+        # All offsets must be at least `reached`, and consecutive if the log was not compacted and the segment contains
+        # other bytes.
+        end, expected = found.end.position, self.reached
         # If offsets are missing, a batch in another range can contain them. Only a plan delivers that batch in order.
         dense = not self.compacted and (found.start.indexed or found.end.indexed)
         scanned = self._scanned(found)
         if scanned is None:
             return None
         at, buffer, rows = scanned
-        first, last = rows["base_offset"], last_offsets(rows)
-        if dense and shown_by(rows, first, last):
+        batches = core.summarize_batches(rows)
+        if dense and shown_by(rows, rows["base_offset"], last_offsets(rows)):
             self.compacted, dense = True, False
         if (
-            int(first[0]) < expected
-            or (dense and not found.start.position and int(first[0]) != expected)
-            or ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()  # only a plan checks wrapper messages
-            or int(last[-1]) > self._last_possible
-            or (last < first).any()
-            or (rows["last_offset_delta"] < 0).any()
+            batches.first < expected
+            or (dense and not found.start.position and batches.first != expected)
+            or batches.wrappers  # only a plan checks wrapper messages
+            or batches.last > self._last_possible
+            or batches.negative_delta
+            or not batches.increasing
+            or (dense and batches.offsets != batches.last - batches.first + 1)
             or int(rows["size"].max()) > self._max_batch_bytes
-            or ((first[1:] != last[:-1] + 1) if dense else (first[1:] <= last[:-1])).any()
-            or (int(last[-1]) - (expected or int(first[0])) > MAX_RELATIVE_OFFSET)
-            or (found.start.indexed and not (found.after_start < int(first[0]) and int(last[0]) <= found.start.upto))
+            or (batches.last - (expected or batches.first) > MAX_RELATIVE_OFFSET)
+            or (
+                found.start.indexed
+                and not (found.after_start < batches.first and last_offset(rows[0]) <= found.start.upto)
+            )
         ):
             return None
-        following = self._following(found, int(last[-1]), dense)
+        following = self._following(found, batches.last, dense)
         if following is None:
             return None
-        (extent,) = runs_of(rows, first, at, False)
+        extent = _run(found, rows, batches)
         extents = [extent]
         if found.end.indexed:
             extents.append(Run(end, end, following, following, 0, 0))
         plan = SegmentPlan(self._segment, self._view.size, extents, [], [])
-        return Part(plan, extent, self._walker, at, buffer, rows, int(first[0]) - 1)
+        return Part(plan, extent, self._walker, at, buffer, rows, batches.first - 1)
 
     def _scanned(self, found: Range) -> tuple[int, ByteArray, BatchTable] | None:
         """Read a byte range and check its CRCs. Return its position, buffer and batch headers, or None."""
@@ -218,37 +197,10 @@ class SinglePass:
         return first if first is not None and after < first else None
 
 
-def _remainder_of(stretch: Stretch, view: FileView) -> Remainder:
-    """Return an object for an unread byte range. Other tasks read the bytes before and after it."""
-    start, end = stretch.start, stretch.end
-    open_end = end.indexed or end.outermost
-    rest = Remainder(
-        0 if start.outermost else start.position,
-        NO_END if end.outermost else end.position,
-        file_end=NO_END if open_end else end.position,
-    )
-    if start.indexed and not start.outermost:
-        low = border_offset(view, start)
-        rest = replace(rest, low=low, sure_low=_is_sure(view, start, low))
-    if end.indexed and not end.outermost:
-        high = border_offset(view, end)
-        rest = replace(rest, high=high, sure_high=_is_sure(view, end, high))
-    return rest
-
-
-def _is_sure(view: FileView, border: Border, offset: int) -> bool:
-    """Return whether the batch at `border` begins with `offset`. The header of a wrapper message does not show this."""
-    wrapper = Head(border.position, view.read(border.position, BATCH_HEADER_SIZE)).wrapper
-    return not wrapper and first_offset_at(view, border) == offset
-
-
-def add_run(runs: list[Run], run: Run) -> None:
-    """Append a range of valid batches to a list. If it directly continues the last range, merge both ranges."""
-    last = runs[-1] if runs else None
-    if last is None or last.end != run.position:
-        runs.append(replace(run))
-        return
-    last.dense = last.dense and run.dense and run.first_offset == last.last_offset + 1
-    last.end, last.last_offset = run.end, run.last_offset
-    last.batches += run.batches
-    last.records = total(last.records, run.records)
+def _run(found: Range, rows: BatchTable, batches: BatchSummary) -> Run:
+    """Return the batches of a byte range as one range. `batches` is a summary of their headers."""
+    number = len(rows)
+    if batches.attributes & CONTROL_BIT:
+        rows = rows.compress((rows["attributes"] & CONTROL_BIT) == 0)
+    records = int(np.maximum(rows["count"], 0).sum())
+    return Run(found.start.position, found.end.position, batches.first, batches.last, number, records, batches.dense)

@@ -9,14 +9,22 @@ from ...constants import NO_END
 from ...log import Damage, NoLogError, PartitionDir, PartitionLog, SegmentFile, discover
 from ...log.catalog import unavailable
 from ...log.damage import DEFAULT_LIMITS, ReadLimits, Run, SegmentPlan
-from ...log.reading import OffsetInterval, UnconfirmedError
+from ...log.reading import OffsetInterval, Part
 from ...log.scanning import Stretch, whole_segment
 from ...log.transactions import Doubt, Transactions, outcomes_near
 from ...records import Chunk
 from ...support.paths import Location
-from ...types import RecordColumns
+from ...types import BatchTable, RecordColumns
 from ..hosts import with_host
 from .same_log import check_content, check_topic_id, lacks_batches
+
+
+class UnconfirmedError(Exception):
+    """Raised if a segment cannot be read in one pass, and the caller does not allow a plan of the whole segment."""
+
+    def __init__(self, segment: str) -> None:
+        super().__init__(f"{segment}: the segment cannot be read in one pass and must be planned")
+        self.segment = segment
 
 
 class WholePartitions:
@@ -123,20 +131,16 @@ class Piece:
         confirmed_only: bool = False,
         partitions: WholePartitions | None = None,
         on_loss: Callable[[Damage], None] | None = None,
+        on_part: Callable[[Part], None] | None = None,
     ) -> Iterator[Chunk]:
         """Decode the records of this part of a segment, and yield them in offset order."""
         # `on_missing` gets the segment if retention has removed its file since the query was
         # planned. `on_end` gets the log after the last record. `on_loss` gets lost offsets before
-        # or after the batches; by default, `on_damage` gets them. If the byte range cannot be read
+        # or after the batches; by default, `on_damage` gets them. `on_part` gets the batches before
+        # their records are decoded. If the byte range cannot be read
         # in one pass, or the transactions need the whole partition, both are read; if
         # `confirmed_only` is True, an UnconfirmedError is raised instead. An OSError names this
         # host if the file differs from the one on the driver.
-        log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
-        log.confirmed_only = confirmed_only
-        if self.plan is not None:
-            log.adopt(self.plan)
-        elif self.stretch is not None:
-            log.restrict(self.segment, self.stretch)
         shared = partitions or WholePartitions()
 
         def report(found: Transactions) -> None:
@@ -144,9 +148,11 @@ class Piece:
                 for doubt in found.doubts:
                     on_doubt(doubt)
 
-        def widen() -> None:
+        def widen(segment: SegmentFile) -> None:
             """Find the transactions of the whole segment, because the index contradicts the batches."""
-            if self.transactions is not None:  # the whole log was read to find them
+            if confirmed_only:
+                _refuse(segment)
+            if not self.interval.committed or self.transactions is not None:  # in this case, the whole log was read
                 return
             segment_end = whole_segment(self.segment, 0).end.upto + 1
             found = self._find_transactions(log, 0, segment_end, limits, confirmed_only, shared)
@@ -154,6 +160,16 @@ class Piece:
             log.transactions.aborted, log.transactions.open = found.aborted, found.open
             report(found)
 
+        def select(part: Part, table: BatchTable) -> BatchTable:
+            if on_part is not None:
+                on_part(part)
+            return table
+
+        log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing, on_unconfirmed=widen)
+        if self.plan is not None:
+            log.keep_plan(self.plan)
+        elif self.stretch is not None:
+            log.restrict(self.segment, self.stretch)
         try:
             check_topic_id(self.directory, self.topic_id)
             check_content(self.segment, self.content)
@@ -166,10 +182,12 @@ class Piece:
                     )
                 )
                 report(log.transactions)
-                log.on_unconfirmed = widen
-                if self.segment.base_offset in log.transactions.damaged_segments:
-                    log.plan_first(self.segment)
-            yield from log.chunks(columns, self.interval, on_damage=on_damage, on_loss=on_loss)
+                if self.plan is None and self.segment.base_offset in log.transactions.damaged_segments:
+                    # A plan can omit valid batches next to damage. If the transactions were found with this plan, the
+                    # outcomes of the transactions in the omitted batches are not known.
+                    widen(self.segment)
+                    log.plan(self.segment)
+            yield from log.chunks(columns, self.interval, on_damage=on_damage, on_loss=on_loss, select=select)
             check_topic_id(self.directory, self.topic_id)
         except OSError as error:
             raise with_host(error) from error
@@ -269,12 +287,15 @@ class Piece:
     def check(self, limits: ReadLimits) -> None:
         """Read the byte range in one pass. If not all batches are confirmed to be valid, raise UnconfirmedError."""
         if self.plan is None:
-            log = PartitionLog(self.directory, limits)
-            log.confirmed_only = True
+            log = PartitionLog(self.directory, limits, on_unconfirmed=_refuse)
             if self.stretch is not None:
                 log.restrict(self.segment, self.stretch)
             for _ in log.parts(self.interval.low, self.interval.damage_high, None):
                 pass
+
+
+def _refuse(segment: SegmentFile) -> None:
+    raise UnconfirmedError(segment.name)
 
 
 def plain_bytes(segments: Iterable[SegmentFile]) -> int:

@@ -232,13 +232,13 @@ def test_plan_raises_if_the_file_was_replaced(folder: Path) -> None:
         path.write_bytes(data)
         log = PartitionLog(directory)
         for plan in plans:
-            log.adopt(plan)
+            log.keep_plan(plan)
         with pytest.raises(UnavailableSegmentError, match=r"has changed since it was planned"):
             list(log.records(on_damage=lambda _: None))
     path.write_bytes(original + original)  # the active segment may have grown
     log = PartitionLog(directory)
     for plan in plans:
-        log.adopt(plan)
+        log.keep_plan(plan)
     assert [r.offset for r in log.records()] == list(range(20))
 
 
