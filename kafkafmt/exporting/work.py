@@ -86,7 +86,7 @@ class Work:
                 found.append(losses.before(plan.segment, runs[0].first_offset))
             found.append(losses.after(plan.segment, runs[-1].last_offset + 1 if runs else -1))
         interval = stable_part(self.log, self.interval)
-        return [d for one in [*found, losses.at_end()] for d in losses.in_interval(one, interval)]
+        return [d for one in [*found, losses.at_end()] for d in interval.overlapping(one)]
 
     def plans(self) -> list[SegmentPlan]:
         """Return the plan of each segment, from planning tasks and the batches that export tasks have confirmed."""

@@ -1,8 +1,7 @@
 """The public API for reading Kafka logs: `open` and the classes `Log`, `Topic`, `Partition` and `Groups`."""
 
 from .groups import Groups
-from .log import Log
-from .open_log import open
+from .log import Log, open
 from .partition import Partition
 from .topic import Topic
 

@@ -1,4 +1,4 @@
-"""Define the class `Log`, which reads the topics and partitions of log directories."""
+"""Define `open`, and the class `Log`, which reads the topics and partitions of log directories."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Unpack, overload
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation, OnError
 from ..log import Damage, NoLogError, PartitionDir, discover
-from ..log.catalog import AnyPath, Discovery, OpenedLog, choose_partitions, like, select_partitions
+from ..log.catalog import AnyPath, Discovery, OpenedLog, Source, choose_partitions, like, resolve, select_partitions
 from ..log.groups import GROUPS_TOPIC
 from ..log.reading import POLL, Follower, Followers, Time, paths_to_follow
+from ..support import arguments
 from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
 from ..support.text import counted, shortened, shown
@@ -416,3 +417,55 @@ class Log(OpenedLog):
 
 def _patterns(topics: str | Iterable[str] | None) -> list[str]:
     return [] if topics is None else [topics] if isinstance(topics, str) else list(topics)
+
+
+def open(
+    *paths: Source | Sequence[Source],
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Log:
+    """Open Kafka log directories, partition directories or `.log` files for reading.
+
+    Parameters
+    ----------
+    *paths : str, os.PathLike, Log, Topic, Partition, or a sequence of these
+        One or more paths. The result contains the partitions of all paths. A path can be a URL,
+        such as ``s3://bucket/backup``, and it can contain the wildcards ``*``, ``?`` and ``[...]``.
+        An open log, topic or partition is read from its paths, which are listed again.
+    replicas : "longest", optional
+        If two paths contain the same partition, read the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as
+        damage, with the error "too_large". The argument also limits the number of headers of one
+        record to 131,072 or ``max_batch_bytes // 128``, whichever is higher.
+
+    Returns
+    -------
+    Log
+        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read.
+        Therefore, a log need not be closed.
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
+        contains no Kafka log.
+    TypeError, ValueError
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
+        contain the same partition and `replicas` is not given.
+
+    Notes
+    -----
+    This function reads only directories and checkpoints. With `replicas`, it also reads batches to
+    compare the copies. Other batches are read when they are needed. Kafka's counterpart is
+    ``LogManager.loadLogs``.
+    """
+    given = []
+    for path in paths:
+        one = resolve(path, replicas)
+        given += one[0]
+        replicas = one[1]
+    if not given:
+        raise TypeError("at least one path is needed")
+    return Log(given, replicas, arguments.integer("max_batch_bytes", max_batch_bytes, 1))

@@ -23,7 +23,7 @@ from source_rows import plan
 from kafkafmt import LogDirectory
 from kafkafmt.log import DamagedLogError, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.formats.snapshots import snapshot_bytes
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source.data_source import KafkaLogSource
 from kafkafmt.spark.source.planning import DataLossError

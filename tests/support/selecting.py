@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from kafkafmt.log import PartitionLog
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 from kafkafmt.log.reading.record_selection import Selection
 from kafkafmt.view.selection_arguments import SelectionArguments, parse_selection
 

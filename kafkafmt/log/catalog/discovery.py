@@ -28,28 +28,28 @@ from ..formats import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
     PartitionName,
-    parse_partition_name,
-    read_offset_checkpoint,
-)
-from ..storage import (
     base_of,
     bases_in,
+    is_log_name,
+    parse_partition_name,
+    read_offset_checkpoint,
+    segment_name_of,
+)
+from ..storage import (
     inode_of,
     is_file,
-    is_log_name,
     list_with_sizes,
     path_exists,
     read_text,
     real_path,
-    segment_name_of,
     stamp_of,
 )
 from .archives import archive_root
 from .listings import Listings
 from .nearby_logs import nearby_logs
 from .partition_dir import CLUSTER_METADATA, PartitionDir, SegmentFile
-from .patterns import matching
 from .recognize import OpenSearch, has_valid_batch, packed_logs, packed_segments, packing, starts_with_batch
+from .sources import matching
 
 INCOMPLETE = ".kafkafmt-salvage"
 """Subdirectory in which `salvage` writes its output. A log directory that contains it is incomplete."""
@@ -100,7 +100,7 @@ class Discovery:
 
 def find_partitions(
     paths: Iterable[str | os.PathLike[str] | UrlPath],
-    listings: Listings,
+    listings: Listings | None,
     messages: list[str],
     search_in: OpenSearch,
 ) -> list[PartitionDir]:
@@ -150,7 +150,7 @@ def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
 
 
 def _discover_path(
-    path: Location, messages: list[str], listings: Listings, search_in: OpenSearch
+    path: Location, messages: list[str], listings: Listings | None, search_in: OpenSearch
 ) -> list[PartitionDir]:
     if _is_file(path):
         inside = archive_root(path)
@@ -162,9 +162,9 @@ def _discover_path(
     parsed = parse_partition_name(path.name)
     notes = list[str]()
     checkpoints = _checkpoints_next_to(path, notes) if parsed.parsed else None
-    if (known := listings.find(path)) is not None:
+    if listings is not None and (known := listings.find(path)) is not None:
         return [_with_checkpoints(known, checkpoints or _checkpoints_next_to(path, messages))]
-    state = listings.state_of(path)
+    state = None if listings is None else listings.state_of(path)
     directories, names, sizes = list_with_sizes(path)
     if INCOMPLETE in directories:
         raise NoLogError(
@@ -175,7 +175,8 @@ def _discover_path(
     if any(base_of(n) is not None for n in logs):
         messages += notes
         partition = _partition(path, logs, names, sizes, messages, named=True, checkpoints=checkpoints)
-        listings.add(path, state, partition)
+        if listings is not None:
+            listings.add(path, state, partition)
         return [partition]
     packed = packed_logs(names)
     links = [n for n in names if parse_partition_name(n).parsed and not is_file(path / n)]
@@ -229,7 +230,7 @@ def _partitions_in(
     directories: list[str],
     checkpoints: Checkpoints,
     messages: list[str],
-    listings: Listings,
+    listings: Listings | None,
     search_in: OpenSearch,
 ) -> list[PartitionDir]:
     """Return the partition directories of a log directory. `error` is set in those that cannot be read."""
@@ -258,14 +259,14 @@ def _partition_in(
     name: PartitionName,
     messages: list[str],
     checkpoints: Checkpoints,
-    listings: Listings,
+    listings: Listings | None,
     search_in: OpenSearch,
 ) -> PartitionDir | None:
     """Return the partition directory at `path`, or None if `path` is not a partition directory."""
     # Without a segment, it must contain other files of a partition, or a checkpoint must show that segments are lost.
-    if (known := listings.find(path)) is not None:
+    if listings is not None and (known := listings.find(path)) is not None:
         return _with_checkpoints(known, checkpoints)
-    state = listings.state_of(path)
+    state = None if listings is None else listings.state_of(path)
     try:
         _, inner, sizes = list_with_sizes(path)
     except FileNotFoundError:
@@ -278,7 +279,8 @@ def _partition_in(
     if not logs and not lost and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
         return None
     partition = _partition(path, logs, inner, sizes, messages, checkpoints=checkpoints)
-    listings.add(path, state, partition)
+    if listings is not None:
+        listings.add(path, state, partition)
     return partition
 
 

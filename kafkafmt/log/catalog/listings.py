@@ -68,15 +68,3 @@ class Listings:
             # Each cache entry gets a random lifetime, so that the file lists of all partitions do not expire together.
             expires = time.monotonic() + MAX_AGE * random.uniform(1, 2)
             self._known[path] = _Listing(state, expires, partition)
-
-
-class NoListings(Listings):
-    """A cache that stores nothing, for callers that list each directory only once."""
-
-    def find(self, path: Location) -> PartitionDir | None:
-        """Return None, because nothing is cached."""
-        return None
-
-    def state_of(self, path: Location) -> State | None:
-        """Return None, because nothing is cached."""
-        return None

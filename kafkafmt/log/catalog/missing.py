@@ -12,8 +12,8 @@ from __future__ import annotations
 import errno
 
 from ...errors import StructureError
-from ..formats import LOG_STARTS, read_offset_checkpoint
-from ..storage import bases_in, inode_of, list_directory, path_exists, read_text
+from ..formats import LOG_STARTS, bases_in, read_offset_checkpoint
+from ..storage import inode_of, list_directory, path_exists, read_text
 from .partition_dir import PartitionDir, SegmentFile
 
 

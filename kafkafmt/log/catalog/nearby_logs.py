@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...support.paths import Location, UrlPath
-from ..formats import parse_partition_name
-from ..storage import base_of, list_directory
+from ..formats import base_of, parse_partition_name
+from ..storage import list_directory
 
 MAX_DIRECTORIES = 200  # maximum number of directories that are searched
 

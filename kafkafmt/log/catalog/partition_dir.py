@@ -16,8 +16,9 @@ from ..formats import (
     base_offset_of,
     file_name,
     read_partition_metadata,
+    segment_name_of,
 )
-from ..storage import content_size, joined, read_text, segment_name_of
+from ..storage import content_size, joined, read_text
 
 CLUSTER_METADATA = "__cluster_metadata"  # The topic of Kafka's metadata log. Offset checkpoints have no entry for it.
 INTERNAL_PREFIX = "__"  # the names of Kafka's internal topics begin with this prefix

@@ -19,7 +19,8 @@ from ...internal_topics.decode import read_metadata_record
 from ...records import RecordReader
 from ...support.paths import Location
 from ..catalog import CLUSTER_METADATA, PartitionDir
-from ..storage import FileView, base_of, file_size, list_directory
+from ..formats import base_of
+from ..storage import FileView, file_size, list_directory
 from .segment_walker import Walker
 
 METADATA_PARTITION = f"{CLUSTER_METADATA}-0"

@@ -53,13 +53,18 @@ from .leader_epochs import (
 from .names import (
     MAX_PARTITION,
     OFFSET_DIGITS,
+    PACKED_FORMATS,
     PartitionName,
+    base_of,
     base_offset_of,
+    bases_in,
     can_be_checkpointed,
     file_name,
+    is_log_name,
     is_topic_name,
     offsets_in,
     parse_partition_name,
+    segment_name_of,
     snapshot_offset_of,
 )
 from .producers import Aborted, Marker, Producers, marker_reader, read_markers
@@ -76,15 +81,15 @@ from .snapshots import (
 
 __all__ = [
     "CLEANER_OFFSETS", "CLEAN_SHUTDOWN", "HIGH_WATERMARKS", "LEADER_EPOCHS", "LOG_STARTS", "MAX_PARTITION",
-    "META_PROPERTIES", "OFFSET_CHECKPOINTS", "OFFSET_DIGITS", "OFFSET_ENTRY", "PARTITION_METADATA", "RECOVERY_POINTS",
+    "META_PROPERTIES", "OFFSET_CHECKPOINTS", "OFFSET_DIGITS", "OFFSET_ENTRY", "PACKED_FORMATS", "PARTITION_METADATA", "RECOVERY_POINTS",
     "STATE_BYTES", "TIME_ENTRY", "TRANSACTION_ENTRY", "Aborted", "Epochs", "Marker", "PartitionName", "ProducerEntry",
-    "Producers", "all_offset_entries", "all_time_entries", "assigned", "base_offset_of", "believable_epochs",
+    "Producers", "all_offset_entries", "all_time_entries", "assigned", "base_of", "base_offset_of", "bases_in", "believable_epochs",
     "believable_runs", "can_be_checkpointed", "clean_shutdown_text", "common_end", "end_offset_for", "entries_of",
-    "epoch_runs", "epochs_from", "epochs_of", "file_name", "is_topic_name", "joined_epochs", "leader_epochs_text",
+    "epoch_runs", "epochs_from", "epochs_of", "file_name", "is_log_name", "is_topic_name", "joined_epochs", "leader_epochs_text",
     "marker_reader", "offset_checkpoint_text", "offset_entry", "offset_index_bytes", "offsets_in",
     "parse_partition_name", "partial_entry_message", "partition_metadata_text", "read_leader_epochs", "read_markers",
     "read_meta_properties", "read_offset_checkpoint", "read_offset_index", "read_partition_metadata", "read_snapshot",
-    "read_time_index", "read_transaction_index", "sequence_after", "snapshot_of", "snapshot_offset_of", "states_in",
+    "read_time_index", "read_transaction_index", "segment_name_of", "sequence_after", "snapshot_of", "snapshot_offset_of", "states_in",
     "states_of", "time_entry", "time_index_bytes", "transaction_index_bytes", "trusted_epochs", "uuid_bytes",
     "within",
 ]  # fmt: skip

@@ -15,6 +15,10 @@ _MOVED = re.compile(r"(.+)-(delete|stray|future)\Z", re.DOTALL)
 _PARTITION = re.compile(r"(.+)-([0-9]{1,19})\Z", re.DOTALL)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 MAX_PARTITION = 2**31 - 1
+PACKED_FORMATS = {".gz": "gzip", ".zst": "zstd"}  # suffixes of compressed segments
+_PACKED = tuple(PACKED_FORMATS)
+_PACKED_NAME = re.compile(r"(?:\A|/)([0-9]{20}\.log)(\.gz|\.zst)\Z")
+_SUFFIXES = (".log", *PACKED_FORMATS)
 OFFSET_DIGITS = 20  # number of digits of the offset in a file name
 
 
@@ -42,6 +46,31 @@ def parse_partition_name(name: str) -> PartitionName:
 def base_offset_of(file_name: str) -> int | None:
     """Return the base offset in the name of a `.log` file. If the name has another form, return None."""
     return _offset_of(file_name, ".log")
+
+
+def segment_name_of(name: str) -> str | None:
+    """Remove `.gz` or `.zst` from the name or path of a compressed segment, or return None for another name."""
+    found = _PACKED_NAME.search(name) if name.endswith(_PACKED) else None
+    return found[1] if found else None
+
+
+def base_of(name: str) -> int | None:
+    """Return the base offset in the name of a plain or compressed segment, or None for another name."""
+    return base_offset_of(segment_name_of(name) or name)
+
+
+def bases_in(names: Iterable[str]) -> list[tuple[int, str]]:
+    """Return the base offset and the name of each plain or compressed segment in a list of file names."""
+    return [
+        (base, n)
+        for n in names
+        if n.endswith(_SUFFIXES) and (base := base_offset_of(n) if n.endswith(".log") else base_of(n)) is not None
+    ]
+
+
+def is_log_name(name: str) -> bool:
+    """Return whether a file name ends with `.log` or is the name of a compressed segment."""
+    return name.endswith(".log") or segment_name_of(name) is not None
 
 
 def snapshot_offset_of(file_name: str) -> int | None:

@@ -5,9 +5,8 @@ from .following import POLL, Followers, paths_to_follow
 from .index_lookup import batch_at
 from .lookups import Place, find_batch_start, find_max_timestamp, find_timestamp
 from .loss import MISSING_END, MISSING_START, is_loss, without_losses
-from .offset_interval import OffsetInterval
 from .part import Part
-from .partition import PartitionLog, ignore
+from .partition import OffsetInterval, PartitionLog, ignore
 from .record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection, Time, offset_bound
 from .replicas import DuplicatePartitionError, discover
 from .seeking import EARLIEST, LATEST, MAX_TIMESTAMP, Position, seek

@@ -18,9 +18,8 @@ from ...support.text import offset_range
 from ..catalog import CLUSTER_METADATA, PartitionDir, SegmentFile, checkpoint_offset
 from ..damage import DamageColumns, RunColumns, created_at, has_remote_storage
 from ..findings import Damage, Finding, Joined
-from ..formats import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS, file_name
-from ..storage import bases_in, inode_of, list_directory, path_exists
-from .offset_interval import OffsetInterval
+from ..formats import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS, bases_in, file_name
+from ..storage import inode_of, list_directory, path_exists
 
 MISSING_SEGMENT, MISSING_END, MISSING_START = "missing_segment", "missing_end", "missing_start"
 SWAP = ".swap"
@@ -141,13 +140,6 @@ class Losses:
         if log.directory.compacts or {s.name for s in listed} <= {s.name for s in log.segments}:
             return bool(log.compacted)
         return bool(log.compacted or type(log)(replace(log.directory, segments=listed), log.limits).compacted)
-
-    @staticmethod
-    def in_interval(damage: Damage | None, interval: OffsetInterval) -> list[Damage]:
-        """Return lost offsets as a list, which is empty if they do not overlap `interval`."""
-        if damage is None or (damage.first_offset or 0) >= interval.damage_high:
-            return []
-        return [damage] if (damage.last_offset or 0) >= interval.low else []
 
     @property
     def least_end(self) -> int:

@@ -3,25 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ..._backend import core
-from ...constants import CONTROL_BIT, NO_END
+from ...constants import CONTROL_BIT, NO_END, READ_COMMITTED, READ_UNCOMMITTED
 from ...errors import KafkaFormatError
 from ...records import Chunk, RecordReader
 from ...records.batch_errors import BatchErrors
+from ...records.reader import ALL_OFFSETS, OffsetLimits
 from ...types import COLUMNS, BatchTable, RecordColumns
 from ..damage import Scratch
 from ..findings import Damage, DamagedLogError
 from ..formats import Epochs, believable_epochs, epochs_of
 from ..scanning import stretch_of
 from ..transactions import Transactions, find_transactions, open_at_end, outcomes_near
-from .offset_interval import OffsetInterval
 from .part import Part
 from .planned_log import PlannedLog
 from .segment_reader import BatchDamage, OnDamage, SegmentReader
 from .segments_ahead import SegmentsAhead
+
+
+@dataclass(frozen=True)
+class OffsetInterval:
+    """Specification of the records of one partition to read, as returned by `Selection.resolve`."""
+
+    # `low` and `high` (exclusive) are offsets of batches according to their headers. They may divide the records among
+    # tasks, so they omit only records of batches that are partly outside.
+
+    low: int = 0
+    high: int = NO_END
+    # "read_committed" omits aborted records, and records after the last stable offset
+    isolation: str = READ_UNCOMMITTED
+    control: bool = False  # include control records
+    to_log_end: bool = False  # damage at `high` is reported, because it may have destroyed selected records
+    partial: bool = False  # include the first records of a batch if its later records are damaged
+    # by the user; a record can have an offset outside the range in the header of its batch
+    selected: OffsetLimits = ALL_OFFSETS
+
+    @property
+    def committed(self) -> bool:
+        return self.isolation == READ_COMMITTED
+
+    @property
+    def damage_high(self) -> int:
+        """End offset (exclusive) of reported damage: `high + 1` if `to_log_end` is True, otherwise `high`."""
+        return self.high + 1 if self.to_log_end else self.high
+
+    def stable(self, last_stable_offset: int, is_log_end: bool) -> OffsetInterval:
+        """Return the part of the interval below the last stable offset."""
+        if self.high <= last_stable_offset:
+            return self
+        return replace(self, high=last_stable_offset, to_log_end=is_log_end)
+
+    def overlapping(self, damage: Damage | None) -> list[Damage]:
+        """Return damage as a list, which is empty if its offsets do not overlap the interval."""
+        if damage is None or (damage.first_offset or 0) >= self.damage_high:
+            return []
+        return [damage] if (damage.last_offset or 0) >= self.low else []
 
 
 def ignore(_: Damage) -> None:

@@ -12,8 +12,7 @@ from ...constants import ISOLATION_LEVELS, NO_END, READ_COMMITTED, READ_UNCOMMIT
 from ...records.reader import ALL_OFFSETS
 from ...support import arguments
 from .lookups import find_timestamp
-from .offset_interval import OffsetInterval
-from .partition import PartitionLog
+from .partition import OffsetInterval, PartitionLog
 
 Time = int | datetime | str
 """A time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a str that `parse_time` accepts."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...support.paths import Location, UrlPath
 from ...support.text import shown
-from ..catalog import Discovery, Listings, NoListings, PartitionDir, find_partitions
+from ..catalog import Discovery, Listings, PartitionDir, find_partitions
 from ..damage import BatchFinder
 from .partition import PartitionLog
 
@@ -114,6 +114,6 @@ def discover(
     if replicas not in (None, "longest"):
         raise ValueError(f"replicas is {shown(replicas)}; it must be 'longest' or None")
     messages: list[str] = []
-    found = find_partitions(paths, listings or NoListings(), messages, BatchFinder)
+    found = find_partitions(paths, listings, messages, BatchFinder)
     chosen = in_order(found) if every_replica else choose_replicas(found, replicas, messages)
     return Discovery(chosen, list(dict.fromkeys(messages)))

@@ -45,7 +45,6 @@ from .local_files import (
     write_at,
     write_new,
 )
-from .packed import base_of, bases_in, is_log_name, segment_name_of
 from .preallocated import end_of_content, is_hole, occupied, only_zeros, start_of_last_hole
 from .process import ForkSafeLock, OwnerLock, WrongProcessError, refuse_pickling
 from .remote import AHEAD_BYTES
@@ -68,11 +67,11 @@ else:
 __all__ = [
     "AHEAD_BYTES", "DISK_ERRORS", "NEW_FILE", "NO_PERMISSION", "UNREACHABLE", "FileView",
     "ForkSafeLock", "OwnerLock", "SpanCopier", "Stamp", "Store", "StoredFile", "Upload",
-    "WrongProcessError", "aligned_buffer", "append_to", "base_of", "bases_in", "content_size", "create_file",
+    "WrongProcessError", "aligned_buffer", "append_to", "content_size", "create_file",
     "end_of_content", "fetch_ahead", "file_differs", "file_size", "forget_ahead", "inode_of", "is_file", "is_hole",
-    "is_log_name", "joined", "list_directory", "list_links", "list_with_sizes", "mode_and_times", "mode_of",
+    "joined", "list_directory", "list_links", "list_with_sizes", "mode_and_times", "mode_of",
     "modes_in", "named", "narrowed_mode", "occupied", "only_zeros", "open_ahead", "open_regular", "overlapping",
     "path_exists", "raise_if_intact", "read_bytes", "read_text", "real_path", "refuse_pickling", "replace_file",
-    "segment_name_of", "stamp_of", "start_of_last_hole", "store_of", "sync_directory", "sync_file", "sync_tree",
+    "stamp_of", "start_of_last_hole", "store_of", "sync_directory", "sync_file", "sync_tree",
     "times_of", "truncate_file", "write_all", "write_at", "write_new",
 ]  # fmt: skip

@@ -23,10 +23,11 @@ from ..._backend import core
 from ...errors import StructureError
 from ...support.paths import Location, UrlPath
 from ...types import BatchTable, ByteArray
+from ..formats import segment_name_of
 from . import remote
 from .files import file_size, stamp_of
 from .local_files import COPY_STEP, copy_range, open_regular, truncated, write_all
-from .packed import SequentialReader, open_unpacked, segment_name_of
+from .packed import SequentialReader, open_unpacked
 from .remote import RemoteFile
 from .unreadable import DISK_ERRORS, NO_PERMISSION, SECTOR, UNREACHABLE, UnreadableSectors, overlapping
 

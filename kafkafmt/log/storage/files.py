@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 
 from ...support.paths import Location, UrlPath
-from .packed import base_of
+from ..formats import base_of
 from .stores import store_of
 
 _SEP = os.sep

@@ -9,52 +9,22 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 from ...support.paths import FULL_DISK, Location, TemporaryFilesError
 from ...support.text import quantity
-from ..formats import base_offset_of
+from ..formats import PACKED_FORMATS
 from .process import ForkSafeLock
 
-FORMATS = {".gz": "gzip", ".zst": "zstd"}
-_NAME = re.compile(r"(?:\A|/)([0-9]{20}\.log)(\.gz|\.zst)\Z")
-_PACKED = tuple(FORMATS)
-_SUFFIXES = (".log", *FORMATS)
 KEPT = 2  # number of decompressed files that a process keeps open
 STEP = 1 << 20
 
 _kept: dict[tuple[int, Location], tuple[object, int]] = {}
 """By process id and path: version of the compressed file, and descriptor of the decompressed one."""
 _lock = ForkSafeLock()
-
-
-def segment_name_of(name: str) -> str | None:
-    """Remove `.gz` or `.zst` from the name or path of a compressed segment, or return None for another name."""
-    found = _NAME.search(name) if name.endswith(_PACKED) else None
-    return found[1] if found else None
-
-
-def base_of(name: str) -> int | None:
-    """Return the base offset in the name of a plain or compressed segment, or None for another name."""
-    return base_offset_of(segment_name_of(name) or name)
-
-
-def bases_in(names: Iterable[str]) -> list[tuple[int, str]]:
-    """Return the base offset and the name of each plain or compressed segment in a list of file names."""
-    return [
-        (base, n)
-        for n in names
-        if n.endswith(_SUFFIXES) and (base := base_offset_of(n) if n.endswith(".log") else base_of(n)) is not None
-    ]
-
-
-def is_log_name(name: str) -> bool:
-    """Return whether a file name ends with `.log` or is the name of a compressed segment."""
-    return name.endswith(".log") or segment_name_of(name) is not None
 
 
 def open_unpacked(path: Location, version: object, open_source: Callable[[], SequentialReader]) -> int:
@@ -79,7 +49,7 @@ def _unpacked(path: Location, open_source: Callable[[], SequentialReader]) -> in
     # The module `unpacking` is imported only here, because it imports the compression packages.
     from ...codecs.unpacking import UNPACKING_ERRORS, unpacking_reader
 
-    kind = FORMATS[os.path.splitext(path.name)[1]]
+    kind = PACKED_FORMATS[os.path.splitext(path.name)[1]]
     with tempfile.TemporaryFile(prefix="kafkafmt-", suffix=".log") as target:
         try:
             with open_source() as source, unpacking_reader(cast(BinaryIO, source), kind) as reader:

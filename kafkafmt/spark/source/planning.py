@@ -148,7 +148,7 @@ def _cut_and_packed(
 ) -> tuple[list[PackedSplit], list[DoubtIn], list[tuple[PartitionDir, Damage]]]:
     """Return the packed splits of a partition, the transactions in its range in doubt, and lost offsets at its end."""
     end, interval = s.log.losses.at_end(), stable_part(s.log, s.interval)
-    lost = [(s.log.directory, damage) for damage in s.log.losses.in_interval(end, interval)]
+    lost = [(s.log.directory, damage) for damage in interval.overlapping(end)]
     if len(s.log.segments) > 1:
         # A task may need the answer for missing offsets, but cannot read the metadata log of the driver.
         is_recorded(s.log.directory)

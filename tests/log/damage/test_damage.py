@@ -16,7 +16,7 @@ from kafkafmt.constants import NO_END
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.damage import segment_tables
 from kafkafmt.log.damage.plan import ReadLimits
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 
 PER_BATCH = 5
 

@@ -29,7 +29,7 @@ from odd_offsets import DELTAS, Expected, mixed_log, odd, offsets, transactional
 
 import kafkafmt
 from kafkafmt.log import PartitionLog
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 
 CODECS = [NONE, GZIP, LZ4, ZSTD]
 

@@ -15,7 +15,7 @@ from reports import verify_partition
 from kafkafmt import build_batch
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.damage import conflicts
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 from kafkafmt.log.scanning import index_ranges
 
 

@@ -22,8 +22,8 @@ from sparse_logs import BATCH_BYTES, SparseLog
 import kafkafmt
 from kafkafmt.constants import NO_END
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.reading import OffsetInterval
 from kafkafmt.log.reading.lookups import find_batch_start, find_offset, find_timestamp
-from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.reading.segment_reader import OnDamage
 from kafkafmt.types import last_offsets
 

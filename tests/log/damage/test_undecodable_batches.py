@@ -14,7 +14,7 @@ import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.damage import segment_tables
 from kafkafmt.log.findings.models import Damage
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 
 COUNT = "record count does not fit the bytes of the batch"
 FILE = f"{0:020}.log"

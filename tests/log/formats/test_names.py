@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkafmt.log.formats import bases_in, segment_name_of
 from kafkafmt.log.formats.names import offsets_in
-from kafkafmt.log.storage.packed import bases_in, segment_name_of
 
 ONE, TWO = f"{1:020}", f"{2:020}"
 OTHERS = [

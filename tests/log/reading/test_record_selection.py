@@ -11,7 +11,7 @@ from selecting import interval, selection
 
 from kafkafmt.constants import NO_END
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 from kafkafmt.log.reading.record_selection import OffsetBound, Selection
 
 

@@ -10,7 +10,7 @@ from building import batch, record
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 
 BATCHES = [batch([record(0, value=b"x" * 300)], base_offset=i) for i in range(100)]
 

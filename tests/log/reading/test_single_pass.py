@@ -15,8 +15,7 @@ from kafkafmt import iter_batches
 from kafkafmt.constants import NO_END
 from kafkafmt.log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from kafkafmt.log.damage.plan import ReadLimits
-from kafkafmt.log.reading import single_pass
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval, single_pass
 from kafkafmt.log.scanning.index_ranges import Border, Stretch, border_near, divide, stretch_of, whole_segment
 
 Delivered = tuple[list[tuple[int, bytes | None, bytes | None]], list[Damage], str]

@@ -14,7 +14,7 @@ from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.damage import segment_tables
 from kafkafmt.log.formats.index_entries import transaction_index_bytes
 from kafkafmt.log.formats.producers import Aborted
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 from kafkafmt.log.storage.file_view import FileView
 from kafkafmt.log.transactions import hidden_markers
 from kafkafmt.log.transactions.hidden_markers import can_hide_markers, is_harmless

@@ -16,7 +16,7 @@ from kafkafmt import LogDirectory
 from kafkafmt.constants import NO_END, READ_COMMITTED
 from kafkafmt.log import PartitionDir, PartitionLog, discover
 from kafkafmt.log.formats.index_entries import TRANSACTION_ENTRY
-from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading import OffsetInterval
 from kafkafmt.log.scanning.header_walk import HeaderWalk, TransactionalBatches
 from kafkafmt.log.storage.file_view import FileView
 from kafkafmt.log.transactions.nearby_transactions import open_after, outcomes_near
