@@ -289,8 +289,6 @@ def test_scan_damaged_reports_valid_and_skipped_batches_in_order(core: ModuleTyp
     assert (spans[:m, 3] == [crc32c.crc32c(parts[i][21:]) for i in (1, 2, 4)]).all()
 
 
-
-
 def test_scan_damaged_derives_crcs_from_prefixes(core: ModuleType) -> None:
     """Computing each CRC separately would take quadratic time. After 1 MiB of wrong CRCs, they are derived."""
     count = 400
