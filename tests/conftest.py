@@ -24,11 +24,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Spark in the tests runs only short jobs. Compiling their bytecode with C2 takes longer than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import the modules of folders whose tests are all slow if slow tests are left out."""
+    left_out = config.option.markexpr == "not slow" and collection_path.parent == TESTS
+    return True if left_out and collection_path.name in SLOW_FOLDERS else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item):
             item.add_marker("slow")
+    # At the end of a run, a worker takes tests from the other one. Both would start Spark, which takes longest to start.
+    items.sort(key=lambda item: item.path.name != "test_mission.py")
 
 
 def is_slow(item: pytest.Item) -> bool:

@@ -124,10 +124,8 @@ def on_a_terminal(arguments: list[Any]) -> str:
 
     reader = threading.Thread(target=drain)
     reader.start()
-    command: list[str | bytes] = [sys.executable, "-m", "kafkafmt", *(os.fsencode(str(a)) for a in arguments)]
-    env = os.environ | {"COLUMNS": "3000", "TERM": "xterm"}
-    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env, check=False, timeout=180)
-    os.close(theirs)
+    with open(theirs, "w", encoding="utf-8") as terminal:
+        inside(*arguments, terminal=terminal)
     reader.join(120)
     os.close(ours)
     return OWN_STYLES.sub("", out.decode()).replace("\r\n", "\n").replace("\r", "")

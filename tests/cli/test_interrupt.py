@@ -76,7 +76,7 @@ def test_interrupt_while_modules_load_is_quiet(busy_directory: Path, module: str
         assert [line for line in rest.splitlines() if not line.startswith(b"import time:")] == []
 
 
-@pytest.mark.parametrize("delay", [0.2, 0.4, 0.6, 0.8, 1.2, 2.0])
+@pytest.mark.parametrize("delay", [0.2, 0.6, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.4, 0.8, 1.2, 2.0))])
 def test_interrupt_of_verify_is_quiet_and_does_not_wait(busy_directory: Path, delay: float) -> None:
     with started("verify", busy_directory, "-j", "4") as process:
         time.sleep(delay)

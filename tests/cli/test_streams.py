@@ -57,7 +57,7 @@ def test_long_name_is_not_shortened_in_a_pipe(tmp_path: Path) -> None:
     assert "x" * 240 + "-0" in kafkafmt("ls", tmp_path).stdout
 
 
-@pytest.mark.parametrize("command", ["ls", "cat", "verify", "--help"])
+@pytest.mark.parametrize("command", [pytest.param("ls", marks=pytest.mark.slow), "cat", "verify", "--help"])
 def test_closed_stream_is_quiet_and_a_full_one_exits_with_3(tmp_path: Path, command: str) -> None:
     path = make(tmp_path, "t-0")
     done = shell(f"{COMMAND} {command} {path} | true; echo ${{PIPESTATUS[0]}}")
@@ -117,29 +117,22 @@ def test_ls_selects_partitions_of_all_states(tmp_path: Path) -> None:
     ],
 )
 def test_exit_code_does_not_change_if_the_pipe_is_closed(
-    tmp_path: Path, command: list[str], expected: int, output_format: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], expected: int, output_format: str
 ) -> None:
     for partition, rest in ((0, b"damage"), (1, b"")):
         folder = tmp_path / "log" / f"t-{partition}"
         folder.mkdir(parents=True)
         (folder / f"{0:020}.log").write_bytes(simple_batch([b"v"]) + rest * 20)
-    for closed in (False, True):
-        read, write = os.pipe()
-        if closed:
-            os.close(read)
-        done = subprocess.run(
-            [sys.executable, "-m", "kafkafmt", *command, "--format", output_format],
-            stdout=write,
-            stderr=subprocess.PIPE,
-            cwd=tmp_path,
-            check=False,
-        )
-        os.close(write)
-        if not closed:
-            os.close(read)
-        assert done.returncode == expected, done.stderr
-        assert b"Traceback" not in done.stderr
-        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    monkeypatch.chdir(tmp_path)
+    assert kafkafmt(*command, "--format", output_format).returncode == expected
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    read, write = os.pipe()
+    os.close(read)
+    arguments = [sys.executable, "-m", "kafkafmt", *command, "--format", output_format]
+    done = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert done.returncode == expected, done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_export_does_not_need_a_current_directory_or_a_home(tmp_path: Path) -> None:

@@ -135,8 +135,10 @@ def deep(case: tuple[bytes, dict[str, Any]]) -> None:
     check_objects(data, table, options["names"], sum(len(rows) for rows, _, _ in steps))
 
 
-test_shallow = settings(max_examples=400, **QUICK)(given(shallow_cases())(shallow))
-test_deep = settings(max_examples=600, **QUICK)(given(deep_cases())(deep))
+test_shallow = settings(max_examples=100, **QUICK)(given(shallow_cases())(shallow))
+test_deep = settings(max_examples=150, **QUICK)(given(deep_cases())(deep))
+test_shallow_with_more = pytest.mark.slow(settings(max_examples=400, **QUICK)(given(shallow_cases())(shallow)))
+test_deep_with_more = pytest.mark.slow(settings(max_examples=600, **QUICK)(given(deep_cases())(deep)))
 test_shallow_for_long = pytest.mark.full(settings(max_examples=15_000, **QUICK)(given(shallow_cases())(shallow)))
 test_deep_for_long = pytest.mark.full(settings(max_examples=30_000, **QUICK)(given(deep_cases())(deep)))
 

@@ -21,9 +21,8 @@ from kafkafmt.records import RecordReader, iter_tables, read_chunks
 from kafkafmt.records.reader import Chunk
 from kafkafmt.types import BATCH_DTYPE, COLUMNS, CopiedColumns, RecordColumns
 
-SETTINGS = settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+EXAMPLES = pytest.mark.parametrize("examples", [75, pytest.param(300, marks=pytest.mark.slow)])
 others = st.sampled_from(
     [
         b"",
@@ -103,9 +102,12 @@ def takes(data: bytes, position: int, names: list[str], first: int, end: int | N
     return _pure.decode_records(data, table, columns) is None and not columns.odd_offsets
 
 
-@SETTINGS
-@given(cases())
-def test_fast_path_equals_scan_and_decode(case: Case) -> None:
+@EXAMPLES
+def test_fast_path_equals_scan_and_decode(examples: int) -> None:
+    settings(SETTINGS, max_examples=examples)(given(cases())(check_fast_path))()
+
+
+def check_fast_path(case: Case) -> None:
     data, names, capacity, headers, room, first, end = case
     columns = new_columns(names, capacity, headers, room)
     position = _core.decode_plain_batches(data, columns, 0, None, first, end)
@@ -142,11 +144,13 @@ def read(chunks: Iterator[Chunk]) -> tuple[list[tuple[Any, ...]], ErrorFields | 
     return rows, None
 
 
-@SETTINGS
-@given(mixed, st.sampled_from([3, 200]), st.sampled_from([(None, None), (5, 900)]))
-def test_reader_returns_the_same_rows_without_the_fast_path(
-    data: bytes, capacity: int, bounds: tuple[int | None, int | None]
-) -> None:
+@EXAMPLES
+def test_reader_returns_the_same_rows_without_the_fast_path(examples: int) -> None:
+    inputs = given(mixed, st.sampled_from([3, 200]), st.sampled_from([(None, None), (5, 900)]))
+    settings(SETTINGS, max_examples=examples)(inputs(check_reader))()
+
+
+def check_reader(data: bytes, capacity: int, bounds: tuple[int | None, int | None]) -> None:
     start, end = bounds
     low = MIN if start is None else start
 

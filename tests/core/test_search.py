@@ -13,6 +13,7 @@ import crc32c
 import numpy as np
 import pytest
 from building import message, mutate, simple_batch
+from seeding import seeds
 
 from kafkafmt import _pure
 from kafkafmt.types import BATCH_DTYPE
@@ -314,7 +315,7 @@ DAMAGE: list[tuple[int, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(90))
+@pytest.mark.parametrize("seed", seeds(20, range(90)))
 def test_both_cores_scan_damage_in_the_same_way(seed: int) -> None:
     native = pytest.importorskip("kafkafmt._core")
     rng = random.Random(seed)

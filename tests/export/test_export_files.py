@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from exporting import RunExport, read_with_pyarrow
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkafmt import LogDirectory, build_batch
@@ -123,49 +123,51 @@ def test_discarded_files_are_removed_and_closed(tmp_path: Path) -> None:
 STAMPS = st.none() | st.integers(-(1 << 62), 1 << 62) | st.integers(START * 1000, START * 1000 + 10 * 86_400_000_000)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    batches=st.lists(
-        st.tuples(st.integers(0, 3), st.lists(st.tuples(STAMPS, st.binary(max_size=300)), min_size=1, max_size=30)),
-        max_size=8,
-    ),
-    partition_by=st.sampled_from([None, "day", "hour"]),
-    file_size=st.integers(4, 20_000),
-)
-def test_every_record_is_in_one_file_in_order(
-    tmp_path: Path, batches: list[Any], partition_by: str | None, file_size: int
-) -> None:
-    file_format = FileFormat(file_size=file_size, partition_by=partition_by, joined=True)
-    files = FileSet("t", file_format, StagedFiles(tmp_path), Stopwatch())
-    schema = schema_of(file_format.decoded_columns)
-    expected, ends = [], [0] * 4
-    for partition, records in sorted(batches, key=lambda batch: batch[0]):
-        rows = [
-            {"partition": partition, "offset": ends[partition] + i, "timestamp": stamp, "value": value}
-            for i, (stamp, value) in enumerate(records)
-        ]
-        ends[partition] += len(rows)
-        expected += rows
-        files.add(pa.RecordBatch.from_pylist(rows, schema), partition)
-    files.close()
-    found, starts = [], set()
-    for file in files.written:
-        path = tmp_path / file.name
-        assert path.stat().st_size == file.bytes
-        table = pq.read_table(path, columns=["partition", "offset", "timestamp", "value"])
-        table = table.set_column(2, "timestamp", table["timestamp"].cast(pa.int64()))
-        rows = table.to_pylist()
-        places = [(row["partition"], row["offset"]) for row in rows]
-        assert places == sorted(places)
-        assert (file.partition, file.first_offset) == places[0]
-        assert file.rows == {p: len([place for place in places if place[0] == p]) for p, _ in places}
-        starts.add((*places[0], file.period))
-        for row in rows:
-            assert period_of(row["timestamp"], partition_by) == file.period
-        found += rows
-        path.unlink()
-    assert len(starts) == len(files.written)
-    assert sorted(found, key=lambda row: (row["partition"], row["offset"])) == expected
+@pytest.mark.parametrize("examples", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_every_record_is_in_one_file_in_order(tmp_path: Path, examples: int) -> None:
+    @settings(deadline=None, max_examples=examples)
+    @given(
+        batches=st.lists(
+            st.tuples(st.integers(0, 3), st.lists(st.tuples(STAMPS, st.binary(max_size=300)), min_size=1, max_size=30)),
+            max_size=8,
+        ),
+        partition_by=st.sampled_from([None, "day", "hour"]),
+        file_size=st.integers(4, 20_000),
+    )
+    def check(batches: list[Any], partition_by: str | None, file_size: int) -> None:
+        file_format = FileFormat(file_size=file_size, partition_by=partition_by, joined=True)
+        files = FileSet("t", file_format, StagedFiles(tmp_path), Stopwatch())
+        schema = schema_of(file_format.decoded_columns)
+        expected, ends = [], [0] * 4
+        for partition, records in sorted(batches, key=lambda batch: batch[0]):
+            rows = [
+                {"partition": partition, "offset": ends[partition] + i, "timestamp": stamp, "value": value}
+                for i, (stamp, value) in enumerate(records)
+            ]
+            ends[partition] += len(rows)
+            expected += rows
+            files.add(pa.RecordBatch.from_pylist(rows, schema), partition)
+        files.close()
+        found, starts = [], set()
+        for file in files.written:
+            path = tmp_path / file.name
+            assert path.stat().st_size == file.bytes
+            table = pq.read_table(path, columns=["partition", "offset", "timestamp", "value"])
+            table = table.set_column(2, "timestamp", table["timestamp"].cast(pa.int64()))
+            rows = table.to_pylist()
+            places = [(row["partition"], row["offset"]) for row in rows]
+            assert places == sorted(places)
+            assert (file.partition, file.first_offset) == places[0]
+            assert file.rows == {p: len([place for place in places if place[0] == p]) for p, _ in places}
+            starts.add((*places[0], file.period))
+            for row in rows:
+                assert period_of(row["timestamp"], partition_by) == file.period
+            found += rows
+            path.unlink()
+        assert len(starts) == len(files.written)
+        assert sorted(found, key=lambda row: (row["partition"], row["offset"])) == expected
+
+    check()
 
 
 def period_of(micros: int | None, partition_by: str | None) -> tuple[str, ...]:

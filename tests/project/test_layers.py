@@ -21,6 +21,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,7 +116,8 @@ class Import(NamedTuple):
     for_types: bool = False
 
 
-def imports_of_python(path: str, source: str) -> Iterator[Import]:
+@cache
+def imports_of_python(path: str, source: str) -> list[Import]:
     package = Path(path).with_suffix("").parts[:-1]
 
     def walk(node: ast.AST, in_function: bool, for_types: bool) -> Iterator[Import]:
@@ -144,7 +146,7 @@ def imports_of_python(path: str, source: str) -> Iterator[Import]:
             for child in ast.iter_child_nodes(node):
                 yield from walk(child, in_function, for_types)
 
-    yield from walk(ast.parse(source, path), False, False)
+    return list(walk(ast.parse(source, path), False, False))
 
 
 def imports_of_cython(path: str, source: str) -> Iterator[Import]:

@@ -108,7 +108,7 @@ def test_batches_after_two_damaged_neighbours_are_delivered(magic: int, tmp_path
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("inner", [0, 1, 2])
-@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("first", [3, 4, FOREIGN])
 @pytest.mark.parametrize("gap", [0, 7])
 @pytest.mark.parametrize("length", [7, 300, 1 << 30])

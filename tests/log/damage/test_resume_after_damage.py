@@ -16,6 +16,7 @@ import crc32c
 import pytest
 from building import message, mutate, simple_batch
 from reports import verify_partition
+from seeding import seeds
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.damage.checksums import SpanCrcs
@@ -93,7 +94,7 @@ def randomly_damaged(entry: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, range(60)))
 def test_messages_after_two_damaged_ones_are_delivered(tmp_path: Path, magic: int, seed: int) -> None:
     """A message between the two damaged ones can be part of a value, so it may be reported as damage."""
     rng = random.Random(seed * 2 + magic)

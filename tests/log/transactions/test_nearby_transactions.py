@@ -10,6 +10,7 @@ import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, mutate, record, simple_batch
 from fuzz.work import counted
 from golden_cases import CASES, LEGACY, Case
+from seeding import seeds
 from transactional_logs import damage, write_transactions
 
 from kafkafmt import LogDirectory
@@ -224,7 +225,7 @@ def test_transactions_open_at_the_end_follow_from_those_at_an_earlier_offset(tmp
         assert (found.open, found.last_stable_offset) == (whole.open, whole.last_stable_offset)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(10, range(40)))
 def test_damage_after_an_offset_gives_the_open_transactions_of_the_whole_log_or_none(tmp_path: Path, seed: int) -> None:
     chance = Random(seed)
     path = write_transactions(tmp_path, chance)
