@@ -6,6 +6,9 @@ ARGS ?=
 TESTS ?= tests
 SECONDS ?= 60
 
+# The tests start Python several hundred times. Without bytecode, each start compiles the package again.
+export PYTHONDONTWRITEBYTECODE =
+
 # If the machine has no Java, `make setup` installs one for Spark.
 FETCHED_JAVA = $(if $(shell test -x .venv/jdk/bin/java && echo yes),JAVA_HOME="$(CURDIR)/.venv/jdk")
 RUN = $(FETCHED_JAVA) .venv/bin/python

@@ -41,7 +41,8 @@ def run(tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
         env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         command = [sys.executable, "-m", "pytest", "-p", "ci_skips", "-p", "no:cacheprovider", "-q"]
         return subprocess.run(
-            [*command, "--rootdir", str(tmp_path), *options, str(tmp_path)],
+            # By default, a process with workers removes the temporary files of earlier runs.
+            [*command, f"--basetemp={tmp_path / 'temporary'}", f"--rootdir={tmp_path}", *options, str(tmp_path)],
             cwd=tmp_path,
             env=env,
             capture_output=True,
