@@ -52,7 +52,7 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
     if run.end == view.size:
         return False
     try:
-        first, _, _ = read_head(view, run.end)
+        first = read_head(view, run.end).first_offset
     except KafkaFormatError:
         return not sure
     return first <= run.last_offset or not (sure or gaps or first == run.last_offset + 1)

@@ -17,7 +17,7 @@ from ..catalog import PartitionDir, SegmentFile, Sources
 from ..damage import ReadLimits
 from ..findings import Damage
 from ..reading import Part, PartitionLog
-from ..scanning import UnclearHeadersError, header_tables, read_batch
+from ..scanning import HeaderReader, UnclearHeadersError, header_tables, read_batch
 from ..storage import FileView
 from ..verifying import Globs, Numbers, OnMessage, Progress, Run
 from .stats_content import ContentCounts
@@ -143,6 +143,7 @@ class _PartitionReader:
         self._low = log.log_start_offset
         self._counts = ContentCounts(deep)
         self._headers_read = 0
+        self._reader = HeaderReader()
 
     @property
     def bytes_read(self) -> int:
@@ -169,7 +170,7 @@ class _PartitionReader:
         try:
             with FileView(segment.path, fill_unreadable=True) as view:
                 try:
-                    for table in header_tables(view, segment.base_offset or 0, segment.next_base):
+                    for table in header_tables(self._reader, view, segment.base_offset or 0, segment.next_base):
                         lasts = last_offsets(table)
                         rows, reached = table[lasts >= self._low], int(lasts[-1]) + 1
                         found.add_batches(rows, self._records_of(rows, view))

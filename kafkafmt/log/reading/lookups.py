@@ -173,7 +173,7 @@ def _batch_start_near_index(segment: SegmentFile, view: FileView, offset: int, m
 def _continues(view: FileView, position: int, offset: int) -> bool:
     """Return whether a batch with the base offset `offset` begins at `position`, or whether only zeros follow."""
     try:
-        return read_head(view, position)[0] == offset
+        return read_head(view, position).first_offset == offset
     except KafkaFormatError:
         return only_zeros(view, position)
 

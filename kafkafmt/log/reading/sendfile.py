@@ -76,18 +76,18 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
     start = at = position_before(segment, view, offset)
     while at < view.size:
         try:
-            base, last, size = read_head(view, at)
+            head = read_head(view, at)
         except KafkaFormatError:
             if segment.last and not view.unreadable:
                 break
             raise
         # The index entry can refer to an earlier batch. Skip batches before the batch that contains `offset`.
-        if last < offset and start == at:
-            start = at = at + size
-        elif base >= end:
+        if head.last_offset < offset and start == at:
+            start = at = head.end
+        elif head.first_offset >= end:
             return _Range(start, at, at, offset, True)
-        elif room is not None and at + size - start > room and not (at_least_one and at == start):
+        elif room is not None and head.end - start > room and not (at_least_one and at == start):
             return _Range(start, at, max(start + room, at), offset, True)
         else:
-            at, offset = at + size, last + 1
+            at, offset = head.end, head.next_offset
     return _Range(start, at, at, offset, False)

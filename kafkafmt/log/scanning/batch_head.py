@@ -6,10 +6,10 @@ import struct
 
 from ..._backend import core
 from ...constants import (
+    BASE_TIMESTAMP_AT,
     BATCH_HEADER_SIZE,
     CODEC_MASK,
     ENTRY_OVERHEAD,
-    LAST_OFFSET_DELTA_AT,
     LEGACY_ATTRIBUTES_AT,
     LEGACY_KEY_AT,
     LENGTH_AT,
@@ -22,8 +22,10 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError
 
-CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
-"""Last offset delta, base and maximum timestamp, producer id and epoch, base sequence, record count."""
+_HEADER = struct.Struct(">qi9xhi30xi")
+"""Base offset, length, attributes, last offset delta and record count of a batch."""
+_CONSISTENT_FIELDS = struct.Struct(">qqqhi")
+"""Base and maximum timestamp, producer id and epoch, base sequence."""
 FAR_FUTURE = 1 << 53
 """Limit for plausible timestamps in ms, in the year 287396. A header with a later timestamp is implausible."""
 
@@ -35,30 +37,51 @@ class Head:
         self.position = position
         self.data = data
         self.magic: int = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
-        self.length: int = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
-        self.end: int = position + ENTRY_OVERHEAD + self.length
-        # of a wrapper message: the last offset
-        self.first_offset: int = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
-
-        delta = 0
-        # If a disk has lost the header, its fields are zeros, which look like a message of format 0.
-        # False: fields contradict each other, or offsets are missing, or length and CRC are 0
-        self.dense: bool = self.magic < MAGIC_V2 and any(data[LENGTH_AT:MAGIC_AT])
-
+        self.attributes = self.delta = self.count = 0  # 0 in formats 0 and 1
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
-            delta, base_time, max_time, producer_id, epoch, sequence, count = CONSISTENT_FIELDS.unpack_from(
-                data, LAST_OFFSET_DELTA_AT
-            )
-            no_producer = (producer_id, epoch, sequence) == (-1, -1, -1)
-            times = -1 <= base_time <= max_time < FAR_FUTURE
-            self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)
-        self.last_offset: int = self.first_offset + max(delta, 0)
+            base, length, self.attributes, self.delta, self.count = _HEADER.unpack(data)
+        else:
+            base = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
+            length = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+        self.first_offset: int = base  # of a wrapper message: the last offset
+        self.last_offset: int = base + max(self.delta, 0)
         self.next_offset: int = self.last_offset + 1
-        legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
-        self.message_codec: int = data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK if legacy else 0  # 0 in format 2
-        possible = legacy and self.length >= MIN_LENGTHS[self.magic]
-        self.wrapper: bool = possible and 0 < self.message_codec < 4
-        self.plain_message: bool = possible and self.message_codec == 0
+        self.length: int = length
+        self.size: int = length + ENTRY_OVERHEAD
+        self.end: int = position + self.size
+
+    @property
+    def possible(self) -> bool:
+        """Whether the magic is known, and the batch length is at least the minimum for it."""
+        return self.magic <= MAGIC_V2 and self.length >= MIN_LENGTHS[self.magic]
+
+    @property
+    def dense(self) -> bool:
+        """Whether the fields do not contradict each other, and no offsets are missing in the batch."""
+        if self.magic < MAGIC_V2:
+            # If a disk has lost the header, its fields are zeros, which look like a message of format 0.
+            return any(self.data[LENGTH_AT:MAGIC_AT])
+        if self.magic > MAGIC_V2 or len(self.data) < BATCH_HEADER_SIZE:
+            return False
+        base_time, max_time, *producer = _CONSISTENT_FIELDS.unpack_from(self.data, BASE_TIMESTAMP_AT)
+        times = -1 <= base_time <= max_time < FAR_FUTURE
+        no_producer = producer == [-1, -1, -1]
+        return 0 <= self.delta == self.count - 1 and times and (no_producer or min(producer[:2]) >= 0)
+
+    @property
+    def message_codec(self) -> int:
+        """The codec of a message of format 0 or 1, or 0 for a batch of format 2."""
+        legacy = self.magic < MAGIC_V2 and len(self.data) > LEGACY_ATTRIBUTES_AT
+        return self.data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK if legacy else 0
+
+    @property
+    def wrapper(self) -> bool:
+        return self.possible and 0 < self.message_codec < 4
+
+    @property
+    def plain_message(self) -> bool:
+        legacy = self.magic < MAGIC_V2 and len(self.data) > LEGACY_ATTRIBUTES_AT
+        return legacy and self.possible and self.message_codec == 0
 
     def may_be_right(self, expected: int) -> bool:
         """Return whether the batch length is at least the minimum, and the first offset is at least `expected`."""

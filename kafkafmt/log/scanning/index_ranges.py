@@ -21,7 +21,7 @@ from ...types import BATCH_DTYPE, IntArray, last_offset
 from ..catalog import SegmentFile
 from ..formats import OFFSET_ENTRY
 from ..storage import FileView, start_of_last_hole
-from .heads import read_head
+from .header_reader import read_head
 
 RANGE_BYTES = 4 << 20  # approximate size of the ranges of a segment, each held in memory until it has been checked
 FIRST_RANGE_BYTES = 64 << 10  # Size of the first range for some offsets. Each further one is GROWTH times as large.
@@ -173,10 +173,10 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
 def first_offset_at(log: FileView, border: Border) -> int | None:
     """Return the first offset in the batch header at an indexed border, or None if the index contradicts it."""
     try:
-        first, last, _ = read_head(log, border.position)
+        head = read_head(log, border.position)
     except KafkaFormatError:
         return None
-    return first if last <= border.upto else None
+    return head.first_offset if head.last_offset <= border.upto else None
 
 
 def border_offset(log: FileView, border: Border) -> int:

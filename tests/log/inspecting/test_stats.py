@@ -17,8 +17,7 @@ from golden_cases import GOLDEN
 import kafkafmt
 from kafkafmt.log.inspecting import key_counts
 from kafkafmt.log.inspecting.stats_counts import MOST_BUCKETS, RateCounts, SizeCounts
-from kafkafmt.log.scanning.header_rows import header_tables
-from kafkafmt.log.scanning.header_walk import UnclearHeadersError
+from kafkafmt.log.scanning.header_reader import HeaderReader, UnclearHeadersError, header_tables
 from kafkafmt.log.storage.file_view import FileView
 from kafkafmt.records.reader import iter_tables
 from kafkafmt.types import BATCH_DTYPE
@@ -131,7 +130,7 @@ def test_header_tables_equal_a_scan_of_the_whole_file(tmp_path: Path, seed: int)
     path = segment(tmp_path, *batches) / "t-0" / f"{0:020}.log"
     expected = np.concatenate([t.copy() for t in iter_tables(path.read_bytes())])
     with FileView(path) as view:
-        found = np.concatenate([t.copy() for t in header_tables(view, 0, None)])
+        found = np.concatenate([t.copy() for t in header_tables(HeaderReader(), view, 0, None)])
     assert found.dtype == expected.dtype
     for name in BATCH_DTYPE.names or ():
         assert found[name].tolist() == expected[name].tolist()
@@ -150,7 +149,7 @@ def test_unclear_headers_are_planned(tmp_path: Path, large: bool, change: str) -
         del batches[-1][-5:]
     path = segment(tmp_path, *map(bytes, batches))
     with FileView(path / "t-0" / f"{0:020}.log") as view, pytest.raises(UnclearHeadersError):
-        list(header_tables(view, 0, None))
+        list(header_tables(HeaderReader(), view, 0, None))
     found = only(kafkafmt.stats(path))
     assert (found.records, found.damaged) == (59, 0 if change == "cut" else 1)
     assert only(kafkafmt.stats(path, deep=True)).records == 59

@@ -165,7 +165,7 @@ def count_headers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     read = HeaderWalk.read
 
     def counted(walk: HeaderWalk) -> TransactionalBatches | None:
-        reads.append(walk.position)
+        reads.append(walk.last)
         return read(walk)
 
     monkeypatch.setattr(HeaderWalk, "read", counted)
