@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, ENTRY_OVERHEAD, LENGTH_AT, MAGIC_END, MAX_OFFSET
+from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAGIC_END, MAX_OFFSET
 from ...errors import ChecksumError, TruncatedError
 from ...support.text import offset_range, quantity
 from ...types import IntArray, distinct, last_offset, last_offsets
@@ -286,19 +286,14 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
     zeros = walker.search.zero_tail()
     if zeros <= position:
         return "zeros to the end of the file"
-    head = walker.view.read(position, BATCH_HEADER_SIZE)
-    if not header_continues(head, expected):
+    head = Head(position, walker.view.read(position, BATCH_HEADER_SIZE))
+    if not header_continues(head.data, expected):
         return None
-    size = (
-        int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
-        if len(head) >= MAGIC_END
-        else None
-    )
-    if bad.code == TruncatedError.code or (size is not None and size > walker.size - position):
-        if _later_batch_exists(walker, Head(position, head)):
+    if bad.code == TruncatedError.code or (len(head.data) >= MAGIC_END and head.end > walker.size):
+        if _later_batch_exists(walker, head):
             return None  # the length field is corrupted
         return bad.message if bad.code == TruncatedError.code else "the file ends inside a batch"
-    inside = size is not None and position < zeros < position + size
+    inside = len(head.data) >= MAGIC_END and position < zeros < head.end
     if bad.code == ChecksumError.code and inside and walker.size - zeros >= MIN_ZERO_TAIL:
         return "the last batch was not written completely"
     return None

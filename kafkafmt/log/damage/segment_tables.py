@@ -16,7 +16,6 @@ from ...constants import (
     BATCH_HEADER_SIZE,
     DEFAULT_MAX_BATCH_BYTES,
     ENTRY_OVERHEAD,
-    LENGTH_AT,
     MAGIC_END,
     MAGIC_V2,
     MIN_LEGACY_LENGTH,
@@ -162,7 +161,7 @@ class TableReader:
                 known = (
                     self._buffered > 0 and stop - at >= MAGIC_END
                 )  # the buffer is empty if it has just been replaced by a larger one
-                if known and (error := self._too_long(position, end, self._head(position, at, stop))):
+                if known and (error := self._too_long(self._head(position, at, stop), end)):
                     yield self._buffer_at, self._buffer, self._table[:0], error
                     return
                 self._buffered = 0
@@ -175,54 +174,46 @@ class TableReader:
             return bytes(self._buffer[at : at + size])
         return self.view.read(position, size)
 
-    def _head(self, position: int, at: int, stop: int) -> bytes:
+    def _head(self, position: int, at: int, stop: int) -> Head:
         """Return the header of the batch at index `at` of the buffer, or else at `position` of the file."""
-        if stop - at >= BATCH_HEADER_SIZE:
-            return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
-        return self.view.read(position, BATCH_HEADER_SIZE)
+        whole = stop - at >= BATCH_HEADER_SIZE
+        return Head(
+            position,
+            bytes(self._buffer[at : at + BATCH_HEADER_SIZE]) if whole else self.view.read(position, BATCH_HEADER_SIZE),
+        )
 
     def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
         """Return the size of a batch that is only partly in the buffer, or the error if it is invalid."""
         # If the batch is larger than the buffer, the buffer is replaced by a larger one.
         if got < asked:
             return TruncatedError("the file was truncated while it was read", position)
-        head = bytes(self._buffer[: min(got, BATCH_HEADER_SIZE)])
-        if error := self._too_long(position, end, head):
+        head = Head(position, bytes(self._buffer[: min(got, BATCH_HEADER_SIZE)]))
+        if error := self._too_long(head, end):
             return error
-        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
-        if size > len(self._buffer):
-            self._buffer, self._buffered = aligned_buffer(size), 0
-        return size
+        if head.size > len(self._buffer):
+            self._buffer, self._buffered = aligned_buffer(head.size), 0
+        return head.size
 
-    def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
+    def _too_long(self, head: Head, end: int) -> KafkaFormatError | None:
         """Return an error if a large batch exceeds the file or the size limit, or if its CRC does not match."""
         # The CRC is computed, in blocks, only if the batch is larger than the buffer.
-        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
-        base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
-        if end - position < MAGIC_END or size > end - position:
-            return self._cut_off(position, end, head)
-        if size > min(len(self._buffer), BUFFER_BYTES) and not OwnCrc(self.search, Head(position, head)).matches(
-            position + size
-        ):
-            return ChecksumError("the CRC does not match the crc field", position, base_offset, position + size)
-        if size > max(self.max_batch_bytes, len(self._buffer)):
-            message = f"the batch has {size} bytes; the limit is {self.max_batch_bytes}"
-            return TooLargeError(message, position, base_offset, position + size)
-        return None
-
-    def _cut_off(self, position: int, end: int, head: bytes) -> KafkaFormatError:
-        """Create the error for a batch that would end after the end of the file."""
-        left = end - position
+        left = end - head.position
         if left < MAGIC_END:
-            return TruncatedError(f"the file ends {quantity(left, 'byte')} into a batch", position)
-        size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
-        base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
-        return TruncatedError(f"the file ends {quantity(left, 'byte')} into a batch of {size}", position, base_offset)
+            return TruncatedError(f"the file ends {quantity(left, 'byte')} into a batch", head.position)
+        if head.size > left:
+            message = f"the file ends {quantity(left, 'byte')} into a batch of {head.size}"
+            return TruncatedError(message, head.position, head.first_offset)
+        if head.size > min(len(self._buffer), BUFFER_BYTES) and not OwnCrc(self.search, head).matches(head.end):
+            return ChecksumError("the CRC does not match the crc field", head.position, head.first_offset, head.end)
+        if head.size > max(self.max_batch_bytes, len(self._buffer)):
+            message = f"the batch has {head.size} bytes; the limit is {self.max_batch_bytes}"
+            return TooLargeError(message, head.position, head.first_offset, head.end)
+        return None
 
     def first_offset_at(self, position: int) -> int:
         """Return the first offset of a batch: of an undecodable wrapper message, that in its header."""
-        size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
-        entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
+        head = Head(position, self.view.read(position, ENTRY_OVERHEAD))
+        entry, row = self.view.read(position, head.size), np.zeros(1, BATCH_DTYPE)
         if core.scan_batches(entry, row).count and row["magic"][0] < MAGIC_V2 and row["count"][0] < 0:
             return int(self.wrappers.inner(position, entry, row).first[0])
-        return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
+        return head.first_offset

@@ -17,17 +17,14 @@ import numpy as np
 from ..._backend import core
 from ...constants import (
     BATCH_HEADER_SIZE,
-    CODEC_MASK,
     CONTROL_BIT,
     DEFAULT_MAX_BATCH_BYTES,
-    LEGACY_ATTRIBUTES_AT,
-    MAGIC_AT,
     MAGIC_V2,
     MAX_OFFSET,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, Buffer, IntArray, last_offset
-from ..scanning import Stats
+from ..scanning import Head, Stats
 from ..storage import FileView
 from .known_wrappers import split_at_wrong_offsets
 from .part_builder import SINGLE_SPANS, PartBuilder, parts_of_scan, runs_of
@@ -219,16 +216,12 @@ class Walker(TableReader):
 
     def _count(self, position: int) -> int | None:
         """Return the number of data records in the batch header at `position`, or None if missing or impossible."""
-        head = self.view.read(position, BATCH_HEADER_SIZE)
-        if head[MAGIC_AT] < MAGIC_V2:
-            return None if head[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
-        count, last_delta = (
-            int.from_bytes(head[57:61], "big", signed=True),
-            int.from_bytes(head[23:27], "big", signed=True),
-        )
-        if not 0 <= count <= last_delta + 1:
+        head = Head(position, self.view.read(position, BATCH_HEADER_SIZE))
+        if head.magic < MAGIC_V2:
+            return None if head.message_codec else 1
+        if not 0 <= head.count <= head.delta + 1:
             return None
-        return 0 if head[22] & CONTROL_BIT else count
+        return 0 if head.attributes & CONTROL_BIT else head.count
 
 
 def _expected_after(rows: BatchTable, first: int, expected: int, last: int | None) -> tuple[int, int]:

@@ -33,6 +33,7 @@ from ..catalog import NoLogError
 from ..damage import UNREADABLE, ReadLimits, Walker
 from ..formats import sequence_after
 from ..reading import PartitionLog, discover
+from ..scanning import Head
 from ..storage import FileView, named, overlapping
 from .dump_items import DumpedBatch, DumpedRecord, InvalidBytes, Item, OffsetGap, Problem
 
@@ -114,21 +115,16 @@ class LogDump:
     def _bad(self, walker: Walker, position: int, end: int) -> Iterator[Item]:
         """Yield what can be decoded from a range of bytes without a valid batch: at most one invalid batch."""
         # A complete batch is marked as invalid. An incomplete one at the end of the file becomes an `InvalidBytes`.
-        head = walker.read(position, BATCH_HEADER_SIZE)
-        size = (
-            int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
-            if len(head) >= MAGIC_END
-            else 0
-        )
-        if len(head) < MAGIC_END or size > walker.size - position:
+        head = Head(position, walker.read(position, BATCH_HEADER_SIZE))
+        if len(head.data) < MAGIC_END or head.end > walker.size:
             if end == walker.size and self.max_bytes is None:
                 yield InvalidBytes(self.path.name, end - position)
-        elif MIN_LEGACY_LENGTH + ENTRY_OVERHEAD <= size <= self.max_batch_bytes:
-            data, row = walker.read(position, size), self._row
+        elif MIN_LEGACY_LENGTH + ENTRY_OVERHEAD <= head.size <= self.max_batch_bytes:
+            data, row = walker.read(position, head.size), self._row
             if core.scan_batches(data, row, check_crc=False).count:
                 item = batch_item(row[0].item(), position, False)
                 yield item
-                if self.deep and position + size == end:
+                if self.deep and head.end == end:
                     yield from self._records(item, data, row)
 
     def _records(self, item: DumpedBatch, buffer: Buffer, row: BatchTable) -> Iterator[Item]:

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._backend import core
-from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
+from ...constants import ENTRY_OVERHEAD, MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
 from ...support.paths import UrlPath
 from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
 from ..catalog import SegmentFile
 from ..damage import FIRST_READ, Walker
 from ..formats import OFFSET_ENTRY, TIME_ENTRY
-from ..scanning import IndexFile
+from ..scanning import Head, IndexFile
 from ..storage import FileView, only_zeros
 
 SCAN_BYTES = 4 << 20  # largest distance between an entry's position and batch: up to Kafka 4.0, batches share an entry
@@ -145,6 +145,6 @@ def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchT
 def batch_at(view: FileView, position: int) -> np.void | None:
     """Return the header of the batch at `position`. If there is no valid batch, return None."""
     table = np.zeros(1, BATCH_DTYPE)
-    size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12
+    size = Head(position, view.read(position, ENTRY_OVERHEAD)).size
     scan = core.scan_batches(view.read(position, max(min(size, view.size - position), 0)), table)
     return table[0] if scan.count else None
