@@ -7,6 +7,7 @@ import gzip
 import os
 import resource
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +26,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning"
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
     """Limit the size of each file that is written, because a test cannot fill a disk."""
+    # Python would store a truncated file of bytecode, which every later import of the module would read.
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = bytecode
 
 
 @pytest.fixture

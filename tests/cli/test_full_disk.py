@@ -33,7 +33,18 @@ def test_full_disk_is_reported_with_the_output(command: str, tmp_path: Path) -> 
     (tmp_path / "rows.csv").write_text("value\n" + ("x" * 1000 + "\n") * 100)
     before = sorted(tmp_path.iterdir())
     done = subprocess.run(
-        ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", sys.executable, "-m", "kafkafmt", command, *COMMANDS[command]],
+        [
+            "sh",
+            "-c",
+            'ulimit -f 8; exec "$@"',
+            "sh",
+            sys.executable,
+            "-B",
+            "-m",
+            "kafkafmt",
+            command,
+            *COMMANDS[command],
+        ],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT), "MPLCONFIGDIR": str(tmp_path / "log")},
         capture_output=True,
