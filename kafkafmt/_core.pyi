@@ -448,9 +448,9 @@ def combine_batches(
     runs: IntArray,
     before: IntArray,
 ) -> int:
-    """Combine adjacent valid batches into ranges (extents), and return the number of extents.
+    """Combine adjacent valid batches into ranges (runs), and return the number of runs.
 
-    An extent is a range of adjacent batches whose offsets increase.
+    A run is a range of adjacent batches whose offsets increase.
 
     Parameters
     ----------
@@ -459,28 +459,28 @@ def combine_batches(
     firsts : int64 array of n items, or None
         The first offset of each batch. None if the first offsets are the base offsets.
     cut_gaps : bool
-        If True, an extent also begins at each gap in the offsets.
+        If True, a run also begins at each gap in the offsets.
     cut_at : int64 array
-        Offsets in ascending order. An extent begins at each batch whose first offset is in this
+        Offsets in ascending order. A run begins at each batch whose first offset is in this
         array.
     cut_before : int64 array of m items
-        Rows in ascending order, from 0 to n. An extent begins at each of these rows. A row can
+        Rows in ascending order, from 0 to n. A run begins at each of these rows. A row can
         occur several times.
     runs : int64 array of shape (9, n)
-        Receives the extents, one per column:
+        Receives the runs, one per column:
 
-        - row of the first batch of the extent
-        - positions of the start and the end of the extent in the buffer, in bytes
+        - row of the first batch of the run
+        - positions of the start and the end of the run in the buffer, in bytes
         - the first and the last offset
         - number of batches
-        - number of data records, or -1 if the extent contains a wrapper message
+        - number of data records, or -1 if the run contains a wrapper message
         - 1 if the counts of all batches add up to the number of offsets, otherwise 0. A count that
           exceeds the number of offsets of its batch counts as this number
-        - number of preceding extents, plus number of items of `cut_before` that are less than or equal
+        - number of preceding runs, plus number of items of `cut_before` that are less than or equal
           to the index of the first row
     before : int64 array of m items
         Receives one number per item of `cut_before`: the number of preceding items, plus the number of
-        extents that begin before this row.
+        runs that begin before this row.
 
     Raises
     ------
@@ -933,38 +933,38 @@ def heaviest_chain(
     score: IntArray,
     reach: int,
 ) -> None:
-    """For each extent, compute the chain with the highest score that ends with the extent.
+    """For each run, compute the chain with the highest score that ends with the run.
 
-    A chain is a sequence of extents (ranges of adjacent batches) whose offsets increase. If the
-    offsets of extents contradict each other, the extents in the heaviest chain are trusted.
+    A chain is a sequence of runs (ranges of adjacent batches) whose offsets increase. If the
+    offsets of runs contradict each other, the runs in the heaviest chain are trusted.
 
     Parameters
     ----------
     first, last : int64 array of n items
-        First and last offset of each extent, ordered by the positions of the extents.
+        First and last offset of each run, ordered by the positions of the runs.
     weight : int64 array of n items
-        Score that each extent adds to its chain.
+        Score that each run adds to its chain.
     left_out : int64 array of n + 1 items
-        Number of omitted offsets before each extent. The last item is the total number of omitted
+        Number of omitted offsets before each run. The last item is the total number of omitted
         offsets.
     damage : int64 array of n items
-        Number of damaged byte ranges before each extent.
+        Number of damaged byte ranges before each run.
     start_bonus : int64 array of n items
-        Additional score of each extent if a chain begins with the extent.
+        Additional score of each run if a chain begins with the run.
     parent : int64 array of n items
-        Receives the index of each extent's predecessor, or -1 if a chain begins with the extent.
+        Receives the index of each run's predecessor, or -1 if a chain begins with the run.
     score : int64 array of n items
-        Receives the score of the heaviest chain that ends with each extent.
+        Receives the score of the heaviest chain that ends with each run.
     reach : int
-        Number of preceding extents with which each extent is compared.
+        Number of preceding runs with which each run is compared.
 
     Notes
     -----
-    For each extent after the first one of a chain, the score of the chain changes as follows:
+    For each run after the first one of a chain, the score of the chain changes as follows:
 
-    - The score increases by 1 if the extent continues its predecessor without a gap.
+    - The score increases by 1 if the run continues its predecessor without a gap.
     - The score does not change if the gap equals the number of offsets omitted between the two
-      extents, or if there is damage between the extents.
+      runs, or if there is damage between the runs.
     - Otherwise, the score decreases by 1.
 
     If the score is the same for several predecessors, the first of them is chosen. The function

@@ -1,7 +1,7 @@
 # Choose ranges of adjacent batches with increasing offsets and the largest total weight (see log/damage/conflicts.py).
 #
-# Such a range is called an extent. Usually, one of the SCANNED extents before an extent is its best predecessor.
-# Otherwise, the extents within reach are indexed by their last offsets. For n extents, the function takes
+# Such a range is called a run. Usually, one of the SCANNED runs before a run is its best predecessor.
+# Otherwise, the runs within reach are indexed by their last offsets. For n runs, the function takes
 # n * log(reach) steps.
 
 from libc.stdlib cimport qsort
@@ -11,10 +11,10 @@ cdef enum:
     ADJACENT = 2        # Highest value of gap_score().
 
 
-cdef struct Extents:
+cdef struct Runs:
     const int64_t* first
     const int64_t* last
-    const int64_t* before       # Number of offsets in all previous extents.
+    const int64_t* before       # Number of offsets in all previous runs.
     const int64_t* damage
     int64_t* score
     Py_ssize_t count
@@ -27,16 +27,16 @@ cdef struct Place:
 
 
 cdef struct Nearby:
-    # Index of the extents from `begin` to `end`. The tree `all` contains the extents from `removed` to `added`. The tree
-    # `apart` contains the extents from `removed` to `separated`, which damage separates from the current extent. The
-    # trees and the hash table do not contain the extent directly before the current extent, because only for this
-    # extent, gap_score() can be -2.
+    # Index of the runs from `begin` to `end`. The tree `all` contains the runs from `removed` to `added`. The tree
+    # `apart` contains the runs from `removed` to `separated`, which damage separates from the current run. The
+    # trees and the hash table do not contain the run directly before the current run, because only for this
+    # run, gap_score() can be -2.
     Py_ssize_t chunk, begin, end, added, separated, removed
-    Place* places               # The extents, sorted by last offset. `k` is relative to `begin`, as in the other arrays.
-    int32_t* place_of           # Index in `places` of each extent.
-    int32_t* all                # Each node of a tree contains the best extent below it, or -1.
+    Place* places               # The runs, sorted by last offset. `k` is relative to `begin`, as in the other arrays.
+    int32_t* place_of           # Index in `places` of each run.
+    int32_t* all                # Each node of a tree contains the best run below it, or -1.
     int32_t* apart
-    int32_t* by_key             # Hash table with the last extent for each key.
+    int32_t* by_key             # Hash table with the last run for each key.
     uint64_t mask
 
 
@@ -48,8 +48,8 @@ cdef int compare_places(const void* a, const void* b) noexcept nogil:
     return -1 if p.k < q.k else p.k > q.k
 
 
-cdef inline int64_t gap_score(const Extents* e, Py_ssize_t k, Py_ssize_t j) noexcept nogil:
-    """Return how the score of a chain changes if the extent `j` follows the extent `k`.
+cdef inline int64_t gap_score(const Runs* e, Py_ssize_t k, Py_ssize_t j) noexcept nogil:
+    """Return how the score of a chain changes if the run `j` follows the run `k`.
 
     The values are those of `gap_scores` in log/damage/conflicts.py.
     """
@@ -63,7 +63,7 @@ cdef inline int64_t gap_score(const Extents* e, Py_ssize_t k, Py_ssize_t j) noex
 
 
 cdef inline int32_t better(const int64_t* score, int32_t a, int32_t b) noexcept nogil:
-    """Return the extent with the higher score. If the scores are equal, return the first extent."""
+    """Return the run with the higher score. If the scores are equal, return the first run."""
     if a < 0 or b < 0:
         return max(a, b)
     if score[a] != score[b]:
@@ -80,7 +80,7 @@ cdef inline void put(const int64_t* score, int32_t* tree, Py_ssize_t size, Py_ss
 
 
 cdef inline int32_t best_between(const int64_t* score, const int32_t* tree, Py_ssize_t size, Py_ssize_t low, Py_ssize_t high) noexcept nogil:
-    """Return the best extent whose place is in [low, high), or -1 if there is none."""
+    """Return the best run whose place is in [low, high), or -1 if there is none."""
     cdef int32_t best = -1
     low += size
     high += size
@@ -108,8 +108,8 @@ cdef inline Py_ssize_t place_from(const Nearby* near, int64_t last) noexcept nog
     return low
 
 
-cdef inline int32_t* entry_of(const Extents* e, Nearby* near, int64_t key) noexcept nogil:
-    """Return the entry of the hash table for `key`. The key of an extent is the difference between its end and the offsets before its end."""
+cdef inline int32_t* entry_of(const Runs* e, Nearby* near, int64_t key) noexcept nogil:
+    """Return the entry of the hash table for `key`. The key of a run is the difference between its end and the offsets before its end."""
     cdef uint64_t at = (<uint64_t>key * <uint64_t>0x9E3779B97F4A7C15) >> 32
     cdef Py_ssize_t k
     while True:
@@ -123,8 +123,8 @@ cdef inline int32_t* entry_of(const Extents* e, Nearby* near, int64_t key) noexc
     return &near.by_key[at]
 
 
-cdef void index_extents(const Extents* e, Nearby* near, Py_ssize_t chunk) noexcept nogil:
-    """Prepare the index for the predecessors of the `reach` extents from `chunk` on."""
+cdef void index_runs(const Runs* e, Nearby* near, Py_ssize_t chunk) noexcept nogil:
+    """Prepare the index for the predecessors of the `reach` runs from `chunk` on."""
     cdef Py_ssize_t size, i
     near.chunk, near.begin, near.end = chunk, max(chunk - e.reach, 0), min(chunk + e.reach, e.count)
     near.added = near.separated = near.removed = near.begin
@@ -139,23 +139,23 @@ cdef void index_extents(const Extents* e, Nearby* near, Py_ssize_t chunk) noexce
     memset(near.by_key, 0xFF, (near.mask + 1) * sizeof(int32_t))
 
 
-cdef Py_ssize_t best_predecessor(const Extents* e, Nearby* near, Py_ssize_t j) noexcept nogil:
-    """Return the best predecessor of the extent `j` among the extents within reach, or -1 if there is none.
+cdef Py_ssize_t best_predecessor(const Runs* e, Nearby* near, Py_ssize_t j) noexcept nogil:
+    """Return the best predecessor of the run `j` among the runs within reach, or -1 if there is none.
 
-    Only five extents must be compared:
+    Only five runs must be compared:
 
-    - the extent `j` - 1
-    - the best extent whose last offset directly precedes the first offset of `j`
-    - the best extent that damage separates from `j`
-    - the last extent for which the omitted extents before `j` have as many offsets as are missing
-    - the best of all extents
+    - the run `j` - 1
+    - the best run whose last offset directly precedes the first offset of `j`
+    - the best run that damage separates from `j`
+    - the last run for which the omitted runs before `j` have as many offsets as are missing
+    - the best of all runs
     """
     cdef Py_ssize_t size, k, best = -1, high, i
     cdef const int64_t* score
     cdef int64_t total, highest = 0
     cdef int32_t candidates[5]
     if near.chunk != j - j % e.reach:
-        index_extents(e, near, j - j % e.reach)
+        index_runs(e, near, j - j % e.reach)
     size, score = near.end - near.begin, e.score + near.begin
     while near.added < j - 1:
         k = near.added - near.begin
@@ -187,8 +187,8 @@ cdef Py_ssize_t best_predecessor(const Extents* e, Nearby* near, Py_ssize_t j) n
     return best
 
 
-cdef bint indexable(const Extents* e, const int64_t* weight) noexcept nogil:
-    """Return whether the values of the extents have the properties that `best_predecessor` requires."""
+cdef bint indexable(const Runs* e, const int64_t* weight) noexcept nogil:
+    """Return whether the values of the runs have the properties that `best_predecessor` requires."""
     cdef Py_ssize_t i
     cdef uint64_t width
     for i in range(e.count):
@@ -200,7 +200,7 @@ cdef bint indexable(const Extents* e, const int64_t* weight) noexcept nogil:
     return True
 
 
-cdef bint allocate_index(const Extents* e, Nearby* near) noexcept:
+cdef bint allocate_index(const Runs* e, Nearby* near) noexcept:
     cdef Py_ssize_t size = min(e.count, 2 * e.reach)
     near.chunk = -1
     near.mask = 1
@@ -225,7 +225,7 @@ cdef void free_index(Nearby* near) noexcept:
 def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, score, reach):
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t n = len(first), j, k, best, nearest
-    cdef Extents e
+    cdef Runs e
     cdef Nearby near
     e.count, e.reach = n, min(natural(reach), n)
     e.first = <const int64_t*>required(arrays.take(first, n, 8, False))
@@ -238,7 +238,7 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
     e.score = <int64_t*>required(arrays.take(score, n, 8))
     cdef int64_t highest
     cdef bint indexed = e.reach > SCANNED and n > SCANNED and indexable(&e, weights)
-    cdef int64_t* tops = <int64_t*>malloc(max(n, 1) * sizeof(int64_t))     # Highest score up to each extent.
+    cdef int64_t* tops = <int64_t*>malloc(max(n, 1) * sizeof(int64_t))     # Highest score up to each run.
     cdef bint allocated = not indexed or allocate_index(&e, &near)
     if tops != NULL and allocated:
         with nogil:
@@ -253,7 +253,7 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
                         highest = e.score[best] + gap_score(&e, best, j) if best >= 0 else INT64_MIN
                         break
                     if e.last[k] < e.first[j] and e.score[k] + gap_score(&e, k, j) >= highest:
-                        highest = e.score[k] + gap_score(&e, k, j)      # If scores are equal, prefer the first extent.
+                        highest = e.score[k] + gap_score(&e, k, j)      # If scores are equal, prefer the first run.
                         best = k
                     k -= 1
                 e.score[j] = bonuses[j] + weights[j]

@@ -115,14 +115,14 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str
         if str(segment.path) in manifest.missing:
             check_missing(log, segment, host)
             continue
-        for extent in piece.extents:
-            count = 0 if extent.records is None else extent.records
+        for run in piece.runs:
+            count = 0 if run.records is None else run.records
             wanted = piece.interval
-            inside = wanted.low <= extent.first_offset and extent.last_offset < wanted.high
+            inside = wanted.low <= run.first_offset and run.last_offset < wanted.high
             # A record that the user did not select can be in a batch whose header is inside the selection.
             whole = inside and not wanted.committed and wanted.selected == ALL_OFFSETS
             least += count if whole else 0
-            most = MAX_OFFSET if extent.records is None else min(most + count, MAX_OFFSET)
+            most = MAX_OFFSET if run.records is None else min(most + count, MAX_OFFSET)
     lost = [d.records for d in manifest.damaged]
     got = manifest.rows + sum(n or 0 for n in lost)
     if got > most or (got < least and None not in lost):

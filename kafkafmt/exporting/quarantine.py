@@ -61,15 +61,13 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
     # A task reads only a part of the segment, so it cannot determine the exact range.
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length
-    extent = next(e for e in plan.extents if e.position <= damage.position < e.end)
+    run = next(e for e in plan.runs if e.position <= damage.position < e.end)
     first, last = damage.first_offset, damage.last_offset
-    if damage.position == extent.position:
-        before = [
-            e.last_offset for e in plan.extents if e.end == extent.position and e.last_offset < extent.first_offset
-        ]
+    if damage.position == run.position:
+        before = [e.last_offset for e in plan.runs if e.end == run.position and e.last_offset < run.first_offset]
         first = before[0] + 1 if before else first
-    if end == extent.end:
-        after = [e.first_offset for e in plan.extents if e.first_offset > extent.last_offset]
+    if end == run.end:
+        after = [e.first_offset for e in plan.runs if e.first_offset > run.last_offset]
         following = min(after) if after else plan.segment.next_base
         last = None if following is None else following - 1
     return replace(damage, first_offset=first, last_offset=last)

@@ -38,10 +38,10 @@ from .work import Work
 
 def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExport:
     directory, splits, manifests, damaged = work.log.directory, work.splits, work.manifests, work.damaged
-    extents = [e for s in splits for p in s.pieces for e in p.extents]
+    runs = [e for s in splits for p in s.pieces for e in p.runs]
     written = sum(m.rows for m in manifests)
     unreadable = sum(d.records or 0 for m in manifests for d in m.damaged)
-    counts = [e.records for e in extents]
+    counts = [e.records for e in runs]
     known = [n for n in counts if n is not None]
     # The count is unknown for a wrapper message (v0 or v1), whose header does not contain the number of inner messages.
     stored = sum(known) if len(known) == len(counts) else written + unreadable
@@ -54,7 +54,7 @@ def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExpor
         next_offset=work.next_offset,
         read=PartitionRead(
             segments=sum(1 for p in plans if p.size),
-            batches=sum(e.batches for e in extents),
+            batches=sum(e.batches for e in runs),
             records=stored,
             bytes=sum(s.bytes for s in splits),
         ),

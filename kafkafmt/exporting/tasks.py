@@ -172,10 +172,10 @@ def _batches(
 
 def _add_part(confirmed: SegmentPlan, part: Part) -> None:
     """Add the batches in `part` to a plan. If they directly continue its last range, merge both ranges."""
-    run, last = part.extent, confirmed.extents[-1] if confirmed.extents else None
+    run, last = part.run, confirmed.runs[-1] if confirmed.runs else None
     confirmed.size = part.plan.size
     if last is None or last.end != run.position:
-        confirmed.extents = [*confirmed.extents, replace(run)]
+        confirmed.runs = [*confirmed.runs, replace(run)]
         return
     last.dense = last.dense and run.dense and run.first_offset == last.last_offset + 1
     last.end, last.last_offset = run.end, run.last_offset

@@ -52,7 +52,7 @@ class Work:
     @property
     def next_offset(self) -> int:
         """Offset at which the next export continues: after the last batch, and at most the last stable offset."""
-        ends = [e.last_offset + 1 for s in self.splits for p in s.pieces for e in p.extents]
+        ends = [e.last_offset + 1 for s in self.splits for p in s.pieces for e in p.runs]
         end = min(max(ends, default=self.interval.low), self.interval.high)
         if self.interval.committed:
             end = min(end, self.log.open_transactions.last_stable_offset)
@@ -81,7 +81,7 @@ class Work:
         for plan in self.planned.values():
             self.log.keep_plan(plan)
         for plan in self.plans():
-            runs = plan.extents
+            runs = plan.runs
             if runs and not runs[0].position:
                 found.append(losses.before(plan.segment, runs[0].first_offset))
             found.append(losses.after(plan.segment, runs[-1].last_offset + 1 if runs else -1))
@@ -92,14 +92,14 @@ class Work:
         """Return the plan of each segment, from planning tasks and the batches that export tasks have confirmed."""
         # If two tasks read the same offset, raise OSError.
         plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
-        extents = {name: list(plan.extents) for name, plan in plans.items()}
+        runs = {name: list(plan.runs) for name, plan in plans.items()}
         for confirmed in (plan for manifest in self.manifests for plan in manifest.plans):
             plan = plans[confirmed.segment.name]
             plan.size = max(plan.size, confirmed.size)
-            extents[confirmed.segment.name] += confirmed.extents
+            runs[confirmed.segment.name] += confirmed.runs
         for name, plan in plans.items():
-            plan.extents = sorted(extents[name], key=lambda e: e.first_offset)
-            for before, after in itertools.pairwise(plan.extents):
+            plan.runs = sorted(runs[name], key=lambda e: e.first_offset)
+            for before, after in itertools.pairwise(plan.runs):
                 if after.first_offset <= before.last_offset:
                     raise OSError(f"{plan.segment.path}: two tasks delivered offset {after.first_offset}")
         return list(plans.values())

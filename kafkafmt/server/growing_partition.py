@@ -11,7 +11,7 @@ from ..log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from ..log.catalog import SegmentFile
 from ..log.damage import ReadLimits
 from ..log.formats import PARTITION_METADATA
-from ..log.scanning import Border, Stretch, whole_segment
+from ..log.scanning import Border, Share, whole_segment
 from ..log.storage import Stamp, joined, stamp_of
 from ..records.java_reads import not_read_by_java
 from ..support.paths import UrlPath
@@ -181,7 +181,7 @@ class GrowingPartition:
         if tail is None or segment is None or segment.base_offset is None or not tail.position:
             return
         last = whole_segment(segment, tail.position)
-        self.log.restrict(segment, Stretch(last.start, Border(tail.position, last.end.upto, indexed=False)))
+        self.log.restrict(segment, Share(last.start, Border(tail.position, last.end.upto, indexed=False)))
 
     def _list_if_changed(self) -> None:
         """List the partition directory again if it may have changed. Call this method before the log is read."""

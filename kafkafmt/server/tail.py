@@ -66,7 +66,7 @@ class Tail:
         if plan or not self._walk_to_end(self.segment, log.max_batch_bytes):
             found = log.plan(self.segment)
             self.end = max(found.next_offset or 0, self.segment.base_offset or 0)
-            ends = [e.end for e in found.extents] + [d.position + d.length for d in found.damaged]
+            ends = [e.end for e in found.runs] + [d.position + d.length for d in found.damaged]
             self.position = max(ends, default=0)
             self.damaged = [d for d in found.damaged if d.last_offset is None]
 

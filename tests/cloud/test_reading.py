@@ -256,7 +256,7 @@ def test_next_segment_is_requested_at_the_end_of_the_current_one(
     for part in log.parts(0, NO_END, None):
         if part.plan.segment != first:
             break
-        seen.append((first.size - part.extent.end, len(asked)))
+        seen.append((first.size - part.run.end, len(asked)))
     assert {calls for left, calls in seen if left >= remote.AHEAD_BYTES} == {0}
     assert seen[-1] == (0, len(asked) - 1)
     assert len(asked) >= 4

@@ -25,7 +25,7 @@ from .logs import NUMBER, log_of, transactional
 
 
 def test_salvage_grows_linearly_with_damaged_spans(write: Callable[..., Path], tmp_path: Path) -> None:
-    """Many extents contain damage. The search between extents has a separate test."""
+    """Many runs contain damage. The search between runs has a separate test."""
     from kafkafmt.log.findings.models import Damage
     from kafkafmt.log.repairing.salvage_api import salvage_partition
 
@@ -40,7 +40,7 @@ def test_salvage_grows_linearly_with_damaged_spans(write: Callable[..., Path], t
     grows_linearly(20, work)
 
 
-def test_salvage_grows_linearly_with_extents(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_salvage_grows_linearly_with_runs(write: Callable[..., Path], tmp_path: Path) -> None:
     from kafkafmt.log.repairing.salvage_api import salvage_partition
 
     def work(n: int) -> Counter[str]:

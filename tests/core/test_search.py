@@ -244,7 +244,7 @@ ORDERS: dict[str, Callable[[np.random.Generator, int], list[int]]] = {
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("reach", [17, 40, 2048])
-def test_both_cores_find_the_same_chain_of_many_extents(order: str, reach: int) -> None:
+def test_both_cores_find_the_same_chain_of_many_runs(order: str, reach: int) -> None:
     native = pytest.importorskip("kafkafmt._core")
     for seed in range(8):
         rng = np.random.default_rng(seed)

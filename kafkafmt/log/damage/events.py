@@ -12,21 +12,21 @@ from ...constants import MAX_OFFSET
 from ...types import IntArray
 from ..findings import Damage
 from .damaged_spans import DamageColumns, DamagedSpans
-from .parts import Extents, Run, RunColumns
+from .parts import Run, RunColumns, Runs
 from .plan import SegmentPlan
 
 
 class Events:
     """Valid and damaged byte ranges of a segment that overlap the offsets [start, end), in offset order."""
 
-    extents: Extents
+    runs: Runs
     damaged: Sequence[Damage]
 
     def __init__(self, plan: SegmentPlan, start: int, end: int) -> None:
         self.plan = plan
-        runs, damaged = RunColumns.of(plan.extents), DamageColumns.of(plan.damaged)
+        runs, damaged = RunColumns.of(plan.runs), DamageColumns.of(plan.damaged)
         rows = _selected(runs.first, runs.last, start, end)
-        self.extents = Extents(runs) if rows is None else Extents(runs.at(rows))
+        self.runs = Runs(runs) if rows is None else Runs(runs.at(rows))
         self._offsets = damaged.first
         self.damaged, rows = plan.damaged, _selected(damaged.first, damaged.last, start, end)
         if rows is not None:
@@ -36,14 +36,14 @@ class Events:
     @cached_property
     def damage_before(self) -> list[int]:
         """Number of damaged byte ranges before each valid byte range, followed by their total number."""
-        counts: list[int] = np.searchsorted(self._offsets, self.extents.columns.first, "right").tolist()
+        counts: list[int] = np.searchsorted(self._offsets, self.runs.columns.first, "right").tolist()
         return [*counts, len(self.damaged)]
 
     def __iter__(self) -> Iterator[Run | Damage]:
         at = 0
-        for extent, before in zip(self.extents, self.damage_before, strict=False):
+        for run, before in zip(self.runs, self.damage_before, strict=False):
             yield from self.damaged[at:before]
-            yield extent
+            yield run
             at = before
         yield from self.damaged[at:]
 

@@ -76,8 +76,8 @@ class RunColumns:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> RunColumns:
-        """Convert a sequence of `Run` objects to arrays. If `runs` is an `Extents` object, no data is copied."""
-        if isinstance(runs, Extents):
+        """Convert a sequence of `Run` objects to arrays. If `runs` is an `Runs` object, no data is copied."""
+        if isinstance(runs, Runs):
             return runs.columns
         names = ("position", "end", "first_offset", "last_offset", "batches")
         position, end, first, last, batches = (
@@ -105,7 +105,7 @@ class RunColumns:
         return list(map(Run, *(c.tolist() for c in columns), records, self.dense.tolist()))
 
 
-class Extents(Rows[Run]):
+class Runs(Rows[Run]):
     """Ranges of adjacent valid batches, as a sequence. Each `Run` object is created when it is accessed."""
 
     def __init__(self, columns: RunColumns) -> None:
@@ -128,8 +128,8 @@ class Extents(Rows[Run]):
             return [Run(*numbers, known, bool(c.dense[i]))]
         return self.columns.at(slice(start, stop)).objects()
 
-    def _sliced(self, start: int, stop: int) -> Extents:
-        return Extents(self.columns.at(slice(start, stop)))
+    def _sliced(self, start: int, stop: int) -> Runs:
+        return Runs(self.columns.at(slice(start, stop)))
 
 
 _NO_TEXTS: list[tuple[str, str]] = []

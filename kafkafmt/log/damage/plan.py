@@ -3,7 +3,7 @@
 `plan_segment` reads a whole segment and checks every CRC. It returns a `SegmentPlan`, which
 describes the segment in three sequences.
 
-- extents: the ranges of valid batches to read, in offset order;
+- runs: the ranges of valid batches to read, in offset order;
 - damage: the byte ranges that cannot be read, and the offsets that may be missing because of them;
 - findings: other problems, which do not affect any complete batch.
 
@@ -30,7 +30,7 @@ from ..scanning import Head, Stats, header_continues
 from ..storage import FileView, named, occupied, overlapping
 from .conflicts import believable, copies, in_order, lack_offsets
 from .damaged_spans import OffsetBounds, damaged_spans
-from .parts import COPY_PROBLEM, OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Extents, Parts, Run, RunColumns
+from .parts import COPY_PROBLEM, OFFSET_PROBLEM, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, Runs
 from .segment_tables import BUFFER_BYTES, FIRST_READ, Scratch
 from .segment_walker import See, Walker
 from .unconfirmed import with_unconfirmed
@@ -78,7 +78,7 @@ class SegmentPlan:
         The segment.
     size : int
         Size of the file when the plan was made, in bytes.
-    extents : sequence of Run
+    runs : sequence of Run
         Ranges of valid batches, in offset order. There are no other bytes between the batches of
         one range.
     damaged : sequence of Damage
@@ -95,7 +95,7 @@ class SegmentPlan:
 
     segment: SegmentFile
     size: int
-    extents: Sequence[Run]
+    runs: Sequence[Run]
     damaged: Sequence[Damage]
     findings: Sequence[Finding]
     stats: Stats = field(default_factory=Stats)
@@ -116,8 +116,8 @@ class SegmentPlan:
 
     @property
     def _offsets(self) -> tuple[int, int] | None:
-        extents = self.extents
-        return extents.offsets if isinstance(extents, Extents) else Extents(RunColumns.of(extents)).offsets
+        runs = self.runs
+        return runs.offsets if isinstance(runs, Runs) else Runs(RunColumns.of(runs)).offsets
 
 
 def plan_segment(
@@ -223,7 +223,7 @@ def _resolve(
         damaged = damaged_spans(segment.name, parts, n_bads, OffsetBounds(parts, None, lower, segment.next_base))
     else:
         rejected = np.setdiff1d(np.arange(len(parts.runs)), chosen)
-        omitted = Extents(parts.runs.at(rejected))
+        omitted = Runs(parts.runs.at(rejected))
         bounds = OffsetBounds(parts, chosen, lower, segment.next_base)
         copied = copies(walker.view, parts.runs, chosen, rejected)
         # If offsets are missing, a copy may have overwritten their batches.
@@ -234,7 +234,7 @@ def _resolve(
     return SegmentPlan(
         segment,
         walker.size,
-        Extents(runs),
+        Runs(runs),
         damaged,
         findings,
         stats,

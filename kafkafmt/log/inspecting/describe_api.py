@@ -220,7 +220,7 @@ def describe_partition(log: PartitionLog) -> PartitionSummary:
         magics |= plan.stats.magics
     starts = [p.stats.min_timestamp for p in plans if p.stats.min_timestamp >= 0]
     ends = [p.stats.max_timestamp for p in plans if p.stats.max_timestamp >= 0]
-    counts = [_count(log, extent) for p in plans for extent in p.extents]
+    counts = [_count(log, run) for p in plans for run in p.runs]
     known = [n for n in counts if n is not None]
     epochs = log.leader_epoch_checkpoint
     return PartitionSummary(
@@ -249,12 +249,12 @@ def describe_partition(log: PartitionLog) -> PartitionSummary:
     )
 
 
-def _count(log: PartitionLog, extent: Extent) -> int | None:
+def _count(log: PartitionLog, run: Extent) -> int | None:
     """Return the number of data records from the log start offset, or None if the batch headers do not contain it."""
     low = log.log_start_offset
-    if extent.records is None or extent.first_offset >= low:
-        return extent.records
-    return 0 if extent.last_offset < low else count_from(log, extent, low, lambda _: None)[0]
+    if run.records is None or run.first_offset >= low:
+        return run.records
+    return 0 if run.last_offset < low else count_from(log, run, low, lambda _: None)[0]
 
 
 def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
@@ -263,8 +263,8 @@ def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
     for plan in plans:
         if plan.damaged or plan.stats.records is None or any(f.code != "unfinished_tail" for f in plan.findings):
             return None
-        if plan.extents and plan.extents[0].first_offset >= low:
+        if plan.runs and plan.runs[0].first_offset >= low:
             known += plan.stats.records
         else:
-            known += sum(sum(count_from(log, e, low, lambda _: None)) for e in plan.extents if e.last_offset >= low)
+            known += sum(sum(count_from(log, e, low, lambda _: None)) for e in plan.runs if e.last_offset >= low)
     return max(log.next_offset - low - known, 0)

@@ -71,8 +71,8 @@ def _audit(log_file: Path) -> list[Finding]:
     log = PartitionLog(discover([log_file]).partitions[0])
     segment = log.segments[0]
     audit, plan = IndexAudit(segment, segment.base_offset or 0), log.plan(segment)
-    if plan.extents:
-        for part in log.parts(plan.extents[0].first_offset, plan.extents[-1].last_offset + 1, lambda _: None):
+    if plan.runs:
+        for part in log.parts(plan.runs[0].first_offset, plan.runs[-1].last_offset + 1, lambda _: None):
             if len(part.table):
                 audit.add(part.table, part.position)
     return audit.findings(plan)

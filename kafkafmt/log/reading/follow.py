@@ -90,7 +90,7 @@ class Follower:
             if damage.code == UNREADABLE and damage.last_offset is None and damage.position != self._told:
                 self._told = damage.position
                 self._tell(f"{segment.path}: {damage.message}; {damage.lost}")
-        return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
+        return max([e.end for e in plan.runs] + [d.position + d.length for d in plan.damaged], default=0)
 
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
         """Yield the undelivered records of all batches that have been accepted so far."""
@@ -220,7 +220,7 @@ class Follower:
         """Read the whole segment again to decide which bytes are damaged, and accept valid batches after these."""
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size
-        late = [(e.position, e.first_offset, e.last_offset) for e in plan.extents]
+        late = [(e.position, e.first_offset, e.last_offset) for e in plan.runs]
         late += [
             (d.position, d.first_offset or 0, NO_END if d.last_offset is None else d.last_offset) for d in plan.damaged
         ]

@@ -118,7 +118,7 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
                 place = _first_record(reader, part, i, None)
                 if place is not None:
                     return place
-            if part.plan.segment.last and part.extent.end == part.plan.size and (part.plan.next_offset or 0) <= low:
+            if part.plan.segment.last and part.run.end == part.plan.size and (part.plan.next_offset or 0) <= low:
                 return None  # `low` is after the end of the log, so the last batches need not be read again
     return None
 

@@ -55,7 +55,7 @@ class Losses:
         """Return the lost offsets before and after each segment. All segments are planned."""
         found = []
         for segment in self._log.segments:
-            runs = RunColumns.of(self._log.plan(segment).extents)
+            runs = RunColumns.of(self._log.plan(segment).runs)
             begins = len(runs) > 0 and not runs.position[0]
             found += [self.before(segment, int(runs.first[0])) if begins else None, self.after(segment)]
         return [damage for damage in found if damage is not None]

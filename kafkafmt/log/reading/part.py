@@ -29,7 +29,7 @@ class Part:
     """Batches of a segment that were read into one buffer. The object is valid until the next `Part` is read."""
 
     plan: SegmentPlan
-    extent: Run
+    run: Run
     walker: Walker
     position: int  # of the first byte of the buffer
     buffer: Buffer
@@ -79,19 +79,19 @@ class Part:
         self, rows: IntArray, positions: IntArray, ends: IntArray
     ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
         """Return the last offset before each of some batches, the first offset after it, and whether that is known."""
-        table, runs = self.table, RunColumns.of(self.plan.extents)
-        extent, next_base = self.extent, self.plan.segment.next_base
+        table, runs = self.table, RunColumns.of(self.plan.runs)
+        run, next_base = self.run, self.plan.segment.next_base
         # This value applies to the first batch of the range, or of the buffer.
-        previous = int(np.searchsorted(runs.first, extent.first_offset)) - 1
-        adjoins = previous >= 0 and runs.end[previous] == extent.position
-        before = np.where(adjoins & (positions == extent.position), runs.last[previous] if adjoins else 0, self.before)
+        previous = int(np.searchsorted(runs.first, run.first_offset)) - 1
+        adjoins = previous >= 0 and runs.end[previous] == run.position
+        before = np.where(adjoins & (positions == run.position), runs.last[previous] if adjoins else 0, self.before)
         inside = rows > 0
         before[inside] = last_offsets(table)[rows[inside] - 1]
         # This value applies to the last batch of the range.
-        later = int(np.searchsorted(runs.first, extent.last_offset, "right"))
+        later = int(np.searchsorted(runs.first, run.last_offset, "right"))
         known = np.full(len(rows), later < len(runs) or next_base is not None)
         following = np.full(len(rows), runs.first[later] if later < len(runs) else next_base or 0)
-        inside = ends < extent.end
+        inside = ends < run.end
         following[inside], known[inside] = self._first_offsets(rows[inside] + 1, ends[inside], rows), True
         return before, following, known
 
@@ -117,7 +117,5 @@ class Part:
         """Create a `Damage` object for batches that cannot be read, because the file changed after it was checked."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
-        length = max(self.extent.end - error.position, 0)
-        return Damage(
-            self.plan.segment.name, error.position, length, first, self.extent.last_offset, error.code, message
-        )
+        length = max(self.run.end - error.position, 0)
+        return Damage(self.plan.segment.name, error.position, length, first, self.run.last_offset, error.code, message)

@@ -17,7 +17,7 @@ from ...types import COLUMNS, BatchTable, RecordColumns
 from ..damage import Scratch
 from ..findings import Damage, DamagedLogError
 from ..formats import Epochs, believable_epochs, epochs_of
-from ..scanning import stretch_of
+from ..scanning import share_of
 from ..transactions import Transactions, find_transactions, open_at_end, outcomes_near
 from .part import Part
 from .planned_log import PlannedLog
@@ -120,7 +120,7 @@ class PartitionLog(PlannedLog):
         if first is None or start >= end:
             return stable
         if (start, end) not in self._outcomes:
-            position = stretch_of(first, start, NO_END, self).start.position
+            position = share_of(first, start, NO_END, self).start.position
             found = outcomes_near(self.directory, first, position, end, self)
             if found is None:
                 return self.transactions
@@ -151,7 +151,7 @@ class PartitionLog(PlannedLog):
         `on_loss` is called like `on_damage` with lost offsets that overlap [start, end), which are not
         in any file. By default, they are not searched.
         """
-        ahead, scratch = SegmentsAhead(self.segments_in(start, end), start, end, self.stretches), Scratch()
+        ahead, scratch = SegmentsAhead(self.segments_in(start, end), start, end, self.shares), Scratch()
         on_damage, on_loss = on_damage or self._raise, on_loss or self._raise
 
         def report(lost: Damage | None) -> None:
@@ -160,15 +160,15 @@ class PartitionLog(PlannedLog):
 
         reached = -1
         for segment in ahead:
-            reached, stretch = -1, self.stretches.get(segment.name)
+            reached, share = -1, self.shares.get(segment.name)
             for part in SegmentReader(self, segment, start, end, on_damage, headers_only, scratch).parts():
-                if reached < 0 and on_loss is not ignore and not part.extent.position:
-                    report(self.losses.before(segment, part.extent.first_offset))
+                if reached < 0 and on_loss is not ignore and not part.run.position:
+                    report(self.losses.before(segment, part.run.first_offset))
                 reached = part.last_offset(len(part.table) - 1) + 1
                 yield part
-                ahead.request((part.plan.size if stretch is None else stretch.end.position) - part.extent.end)
+                ahead.request((part.plan.size if share is None else share.end.position) - part.run.end)
             # Another task may read the end of the segment.
-            if on_loss is not ignore and reached < end and (stretch is None or not stretch.end.indexed):
+            if on_loss is not ignore and reached < end and (share is None or not share.end.indexed):
                 report(self.losses.after(segment, reached))
         if on_loss is not ignore and reached < min(end, self.losses.least_end):
             report(self.losses.at_end())

@@ -38,7 +38,7 @@ from ..damage import (
 )
 from ..findings import Damage
 from ..formats import LEADER_EPOCHS, Epochs, read_leader_epochs
-from ..scanning import Stretch, last_border, reach
+from ..scanning import Share, last_border, reach
 from ..storage import FileView, Stamp, path_exists, read_text, stamp_of
 from ..transactions import SnapshotFiles
 from .index_lookup import indexed_offset, last_position_below, position_before
@@ -52,7 +52,7 @@ UNKNOWN = MIN_OFFSET  # value in `largest_timestamps` for a segment if its large
 
 def _ends_with_valid_batch(plan: SegmentPlan) -> bool:
     """Return whether the batch at the end of the file is valid, and has the highest offset of the segment."""
-    runs = RunColumns.of(plan.extents)
+    runs = RunColumns.of(plan.runs)
     return len(runs) > 0 and int(runs.end[-1]) == plan.size
 
 
@@ -90,7 +90,7 @@ class PlannedLog:
         `decompress_seconds` is updated at the end of each call of `chunks`.
     stamps : dict
         Maps file names of segments to the result of `stamp_of` before the segment was planned.
-    stretches : dict
+    shares : dict
         Maps file names of segments to the byte ranges to which `restrict` has restricted them.
     """
 
@@ -115,7 +115,7 @@ class PlannedLog:
         self.read_seconds: float = 0.0
         self.decompress_seconds: float = 0.0
         self._plans: dict[str, SegmentPlan] = {}
-        self.stretches: dict[str, Stretch] = {}
+        self.shares: dict[str, Share] = {}
         self.stamps: dict[str, Stamp | None] = {}
 
     def __repr__(self) -> str:
@@ -204,14 +204,14 @@ class PlannedLog:
         """Return whether another `PlannedLog` created the plan of a segment, so the file may have changed since."""
         return segment.name in self._plans and segment.name not in self.stamps
 
-    def restrict(self, segment: SegmentFile, stretch: Stretch) -> None:
+    def restrict(self, segment: SegmentFile, share: Share) -> None:
         """Read only a byte range of a segment, so that several tasks can divide the segment among themselves.
 
         A task reports the damage that begins in its byte range, and other damage that may contain offsets of
         the task. The borders of the byte ranges also divide the offsets. Each batch belongs to the task whose
         offset range contains its last offset.
         """
-        self.stretches[segment.name] = stretch
+        self.shares[segment.name] = share
 
     def _check_replaced(self, segment: SegmentFile) -> None:
         """Raise an error if a broker has merged a segment with the next one since the directory was listed."""
@@ -287,10 +287,10 @@ class PlannedLog:
         The header of a wrapper message contains only the last offset. Therefore, the wrapper messages are
         decompressed.
         """
-        extents = RunColumns.of(self.plan(segment).extents)
-        if runs_lack_offsets(extents):
+        runs = RunColumns.of(self.plan(segment).runs)
+        if runs_lack_offsets(runs):
             return True
-        unsure = extents.at(~extents.dense & (extents.records == UNKNOWN_COUNT))
+        unsure = runs.at(~runs.dense & (runs.records == UNKNOWN_COUNT))
         if not len(unsure):
             return False
         with FileView(segment.place, fill_unreadable=True) as view:
@@ -393,21 +393,19 @@ class PlannedLog:
                     position = found.before
                 if position == 0 and end == NO_END:
                     return None
-                extents = sound_runs(walker, position, start if position else base, end, gaps=compacted)
-                if extents and position and extents[-1].last_offset < start:
-                    if extents[-1].last_offset < indexed_offset(segment, view, start):
+                runs = sound_runs(walker, position, start if position else base, end, gaps=compacted)
+                if runs and position and runs[-1].last_offset < start:
+                    if runs[-1].last_offset < indexed_offset(segment, view, start):
                         return None  # the index contains a higher offset, so batches are missing
-                if extents and compacted:
-                    last = extents[-1]
+                if runs and compacted:
+                    last = runs[-1]
                     if last_position_below(segment, view, max(end, last.last_offset)) >= last.end:
                         return None  # the index contains lower offsets after this batch, so it may be out of place
         except FileNotFoundError:
             return None
-        if extents is None or (
-            extents and segment.next_base is not None and extents[-1].last_offset >= segment.next_base
-        ):
+        if runs is None or (runs and segment.next_base is not None and runs[-1].last_offset >= segment.next_base):
             return None
-        return SegmentPlan(segment, walker.size, extents, [], [], walker.stats)
+        return SegmentPlan(segment, walker.size, runs, [], [], walker.stats)
 
 
 def _wrappers_lack_offsets(walker: Walker, run: Run) -> bool:

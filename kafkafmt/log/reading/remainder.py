@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ...constants import BATCH_HEADER_SIZE, MIN_OFFSET, NO_END
 from ...support.text import offset_range
 from ...types import last_offsets
-from ..damage import UNKNOWN_COUNT, DamageColumns, Extents, Run, RunColumns, SegmentPlan
+from ..damage import UNKNOWN_COUNT, DamageColumns, Run, RunColumns, Runs, SegmentPlan
 from ..findings import Damage
-from ..scanning import Border, Head, Stretch, border_offset, first_offset_at
+from ..scanning import Border, Head, Share, border_offset, first_offset_at
 from ..storage import FileView
 from .part import Part
 
@@ -34,9 +34,9 @@ class Remainder:
     file_end: int = NO_END  # of reading: a broker may have appended batches
 
     @classmethod
-    def of_stretch(cls, stretch: Stretch, view: FileView) -> Remainder:
+    def of_stretch(cls, share: Share, view: FileView) -> Remainder:
         """Return an object for an unread byte range. Other tasks read the bytes before and after it."""
-        start, end = stretch.start, stretch.end
+        start, end = share.start, share.end
         open_end = end.indexed or end.outermost
         rest = cls(
             0 if start.outermost else start.position,
@@ -57,7 +57,7 @@ class Remainder:
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
         """Return a copy of `plan` with the unread batches and the damage among them, which several tasks can report."""
-        runs, damaged = RunColumns.of(plan.extents), DamageColumns.of(plan.damaged)
+        runs, damaged = RunColumns.of(plan.runs), DamageColumns.of(plan.damaged)
         unread = (runs.last >= self.low) & (runs.first < self.high) & (runs.position < self.file_end)
         inside = (damaged.position >= self.position) & (damaged.position < self.end)
         # Other damage can begin where no task reads, or where another task reads without a plan.
@@ -68,11 +68,11 @@ class Remainder:
             cut = (runs.position < self.position) & (self.position < runs.end) & (runs.first < self.low)
             runs.position[cut], runs.first[cut], runs.records[cut] = self.position, self.low, UNKNOWN_COUNT
         kept = plan.damaged if found.all() else list(itertools.compress(plan.damaged, found))
-        return replace(plan, extents=Extents(runs), damaged=kept)
+        return replace(plan, runs=Runs(runs), damaged=kept)
 
     def contradicting(self, plan: SegmentPlan, start: int, end: int) -> list[Damage]:
         """Return the batches in the byte range and in [start, end) that possibly no task delivers, as damage."""
-        runs = RunColumns.of(plan.extents)
+        runs = RunColumns.of(plan.runs)
         found = (runs.position >= self.position) & (runs.position < self.end)
         found &= (runs.last < self.low) & self.sure_low | (runs.first >= self.high) & self.sure_high
         found &= (runs.last >= start) & (runs.first < end)

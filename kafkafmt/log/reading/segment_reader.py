@@ -75,28 +75,28 @@ class SegmentReader:
     def parts(self) -> Iterator[Part]:
         """Yield the batches, in offset order."""
         log, segment = self._log, self._segment
-        stretch = log.stretches.get(segment.name)
+        share = log.shares.get(segment.name)
         plan = log.plan(segment) if log.is_planned(segment) else None
         first, rest, compacted = self._start, Remainder(), False
-        if plan is None or (stretch is not None and plan.size):
+        if plan is None or (share is not None and plan.size):
             with ExitStack() as stack:
                 view = self._opened(stack, "before")
                 if view is None:
                     return
                 limit, cleaned = log.max_batch_bytes, log.directory.cleaned
-                single = SinglePass(view, segment, stretch, limit, cleaned, self._headers_only)
+                single = SinglePass(view, segment, share, limit, cleaned, self._headers_only)
                 if plan is None:
                     yield from single.parts(self._start, self._end)
                     if single.complete:
                         return
-                if stretch is not None:
-                    rest = Remainder.of_stretch(stretch, view)
+                if share is not None:
+                    rest = Remainder.of_stretch(share, view)
                 if single.position:
                     rest = rest.after(single.position, single.reached)
                 compacted = single.compacted
             if plan is None:
                 log.on_unconfirmed(segment)
-        if stretch is None:
+        if share is None:
             first = max(first, rest.low)
             # In a compacted log, only a plan of the whole segment shows which batches are out of place or missing.
             plan = plan or (None if compacted else log.plan_of_range(segment, first, self._end))
@@ -112,15 +112,15 @@ class SegmentReader:
         reported = 0
         walker: Walker | None = None
         with ExitStack() as stack:
-            for extent, before in zip(events.extents, events.damage_before, strict=False):
+            for run, before in zip(events.runs, events.damage_before, strict=False):
                 self._report(islice(damaged, before - reported))
                 reported = before
                 if walker is None:
                     view = self._opened(stack, "while")
                     if view is None:
                         break
-                    walker = Walker(view, extent.first_offset, self._log.max_batch_bytes, scratch=self._scratch)
-                for part in self._extent_parts(events.plan, extent, walker):
+                    walker = Walker(view, run.first_offset, self._log.max_batch_bytes, scratch=self._scratch)
+                for part in self._parts_of(events.plan, run, walker):
                     trimmed, lost = rest.trimmed(part)
                     self._report(lost)
                     if trimmed is not None:
@@ -129,18 +129,18 @@ class SegmentReader:
         if isinstance(self._on_damage, EventDamage):
             self._on_damage.end(self._segment.name)
 
-    def _extent_parts(self, plan: SegmentPlan, extent: Run, walker: Walker) -> Iterator[Part]:
+    def _parts_of(self, plan: SegmentPlan, run: Run, walker: Walker) -> Iterator[Part]:
         """Read one range of valid batches, and yield its batches."""
         view, adopted = walker.view, self._log.has_adopted(self._segment)
-        if adopted and view.size < extent.end:
-            raise changed(plan.segment, f"it has {quantity(view.size, 'byte')} now, but had at least {extent.end}")
-        begin, before = extent.position, extent.first_offset - 1
-        long = extent.end - begin > MAX_HEADERS_READ
-        if before + 1 < self._start and long and (found := reach(view, self._start, begin, extent.end, before)):
+        if adopted and view.size < run.end:
+            raise changed(plan.segment, f"it has {quantity(view.size, 'byte')} now, but had at least {run.end}")
+        begin, before = run.position, run.first_offset - 1
+        long = run.end - begin > MAX_HEADERS_READ
+        if before + 1 < self._start and long and (found := reach(view, self._start, begin, run.end, before)):
             begin, before = found.position, found.last
         batches = 0
-        for position, buffer, table, error in walker.tables(begin, extent.end):
-            part = Part(plan, extent, walker, position, buffer, table, before)
+        for position, buffer, table, error in walker.tables(begin, run.end):
+            part = Part(plan, run, walker, position, buffer, table, before)
             batches += len(table)
             if len(table):
                 before = part.last_offset(len(table) - 1)
@@ -155,10 +155,10 @@ class SegmentReader:
                 self._on_damage(with_cause(part.unreadable_rest(error), view.unreadable))
             if before + 1 >= self._end:
                 return
-        if adopted and begin == extent.position and (batches, before) != (extent.batches, extent.last_offset):
+        if adopted and begin == run.position and (batches, before) != (run.batches, run.last_offset):
             raise changed(
                 plan.segment,
-                f"it has {quantity(batches, 'batch')} up to offset {before}, but {extent.batches} were expected",
+                f"it has {quantity(batches, 'batch')} up to offset {before}, but {run.batches} were expected",
             )
 
     def _opened(self, stack: ExitStack, moment: str) -> FileView | None:

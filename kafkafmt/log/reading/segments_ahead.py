@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ...constants import NO_END
 from ...support.paths import UrlPath
 from ..catalog import SegmentFile
-from ..scanning import Stretch
+from ..scanning import Share
 from ..storage import AHEAD_BYTES, fetch_ahead, forget_ahead, open_ahead
 
 MOST_AHEAD = 8  # largest number of segments that are opened in advance
@@ -17,13 +17,13 @@ MOST_AHEAD = 8  # largest number of segments that are opened in advance
 class SegmentsAhead:
     """Iterates over the segments to read. If they have URLs, the next segments are opened in the background."""
 
-    # More than one segment is opened if they are small, so that a scan does not wait for each of them. `stretches` maps
+    # More than one segment is opened if they are small, so that a scan does not wait for each of them. `shares` maps
     # the names of segments that are read only partly to byte ranges.
 
-    def __init__(self, segments: Iterator[SegmentFile], start: int, end: int, stretches: Mapping[str, Stretch]) -> None:
+    def __init__(self, segments: Iterator[SegmentFile], start: int, end: int, shares: Mapping[str, Share]) -> None:
         self._segments = segments
         self._start, self._end = start, end
-        self._stretches = stretches
+        self._stretches = shares
         self._ahead: deque[tuple[SegmentFile, int]] = deque()
 
     def __iter__(self) -> Iterator[SegmentFile]:
@@ -61,9 +61,9 @@ class SegmentsAhead:
 
     def _known_bytes(self, segment: SegmentFile) -> int:
         """Return the number of bytes at the start of a segment that will certainly be read."""
-        stretch = self._stretches.get(segment.name)
-        if stretch is not None:
-            return 0 if stretch.start.position else stretch.end.position
+        share = self._stretches.get(segment.name)
+        if share is not None:
+            return 0 if share.start.position else share.end.position
         if self._start > (segment.base_offset or 0):
             return 0
         return segment.size if self._end == NO_END or (segment.next_base or NO_END) <= self._end else 0

@@ -33,7 +33,7 @@ from ..scanning import (
     RANGE_BYTES,
     Border,
     Range,
-    Stretch,
+    Share,
     divide,
     first_offset_at,
     last_offset_in,
@@ -51,26 +51,26 @@ class SinglePass:
     """Reads a byte range of an open segment, or the whole segment, in one pass."""
 
     # `headers_only`: if possible, the buffers of the `Part` objects are empty, the byte ranges are larger, and none is
-    # held in memory. UnavailableSegmentError: the file is too small for `stretch`.
+    # held in memory. UnavailableSegmentError: the file is too small for `share`.
 
     def __init__(
         self,
         view: FileView,
         segment: SegmentFile,
-        stretch: Stretch | None,
+        share: Share | None,
         max_batch_bytes: int,
         compacted: bool,
         headers_only: bool = False,
     ) -> None:
-        if stretch is not None and view.size < stretch.end.position:
-            raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {stretch.end.position}")
+        if share is not None and view.size < share.end.position:
+            raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {share.end.position}")
         self.complete: bool = False  # all batches were read and confirmed
         self.position: int = 0  # end of the last byte range that was confirmed
         self.reached: int = segment.base_offset or 0  # offset after its batches
         self.compacted: bool = compacted  # also set if the batches show that the log was compacted
         self._view = view
         self._segment = segment
-        self._stretch = stretch or whole_segment(segment, view.size)
+        self._stretch = share or whole_segment(segment, view.size)
         self._last_possible = whole_segment(segment, 0).end.upto
         self._max_batch_bytes = max_batch_bytes
         self._headers_only = headers_only and view.fileno() >= 0
@@ -99,8 +99,8 @@ class SinglePass:
             if i:
                 part = replace(part, before=self.reached - 1)
             yield part
-            self.position, self.reached = found.end.position, part.extent.last_offset + 1
-            following = part.plan.extents[-1].first_offset
+            self.position, self.reached = found.end.position, part.run.last_offset + 1
+            following = part.plan.runs[-1].first_offset
         self.complete = self.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
@@ -115,7 +115,7 @@ class SinglePass:
             return self._adjoins(found)
         if self.compacted:
             return last_offset(part.table[0]) == border.upto
-        return part.extent.first_offset <= start
+        return part.run.first_offset <= start
 
     def _adjoins(self, found: Range) -> bool:
         """Return whether the bytes from the previous index entry to a byte range are valid batches before it."""
@@ -159,12 +159,12 @@ class SinglePass:
         following = self._following(found, batches.last, dense)
         if following is None:
             return None
-        extent = _run(found, rows, batches)
-        extents = [extent]
+        run = _run(found, rows, batches)
+        runs = [run]
         if found.end.indexed:
-            extents.append(Run(end, end, following, following, 0, 0))
-        plan = SegmentPlan(self._segment, self._view.size, extents, [], [])
-        return Part(plan, extent, self._walker, at, buffer, rows, batches.first - 1)
+            runs.append(Run(end, end, following, following, 0, 0))
+        plan = SegmentPlan(self._segment, self._view.size, runs, [], [])
+        return Part(plan, run, self._walker, at, buffer, rows, batches.first - 1)
 
     def _scanned(self, found: Range) -> tuple[int, ByteArray, BatchTable] | None:
         """Read a byte range and check its CRCs. Return its position, buffer and batch headers, or None."""

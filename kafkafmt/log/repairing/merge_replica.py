@@ -212,9 +212,9 @@ def _repair_offsets(replicas: Sequence[Replica]) -> None:
     firsts, confirmed = (np.concatenate(columns) for columns in zip(*found, strict=True))
     if (confirmed & (firsts == rows["first"])).all():
         return
-    extents = rows["last"] - rows["first"]
+    runs = rows["last"] - rows["first"]
     continues = np.isin(firsts, rows["last"] + 1)
-    order, starts, ends = _groups(firsts, *(rows[n] for n in ("count", "size", "magic", "crc")), extents)
+    order, starts, ends = _groups(firsts, *(rows[n] for n in ("count", "size", "magic", "crc")), runs)
     differing = firsts[order[starts]] != firsts[order[ends - 1]]
     for start, end in zip(starts[differing].tolist(), ends[differing].tolist(), strict=True):
         same = order[start:end]

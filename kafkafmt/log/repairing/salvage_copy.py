@@ -90,7 +90,7 @@ def salvage_partition(
     holes = holes_of(without_losses(damaged))
     kept: list[tuple[SegmentFile, IntArray]] = []
     for segment in log.segments:
-        runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
+        runs, cuts = RunColumns.of(log.plan(segment).runs), holes.get(segment.name)
         spans = paired(runs.position, runs.end)
         if cuts is not None:
             spans = outside(cuts, spans)

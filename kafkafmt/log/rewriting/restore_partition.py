@@ -73,7 +73,7 @@ def restore_partition(
     left_out = bounds.apply_to(log.directory)
     kept: Kept = []
     for segment in log.segments:
-        runs = RunColumns.of(log.plan(segment).extents)
+        runs = RunColumns.of(log.plan(segment).runs)
         kept.append((segment, np.stack((runs.position, runs.end), axis=1)))
     end = None if until is None else _end_before(log, kept, until)
     copy = _RestoredCopy(log, staging, left_out, target, end, abort_open)

@@ -85,7 +85,7 @@ def rewrite_partition(
     holes = holes_of(damaged)
     kept: Kept = []
     for segment in log.segments:
-        runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
+        runs, cuts = RunColumns.of(log.plan(segment).runs), holes.get(segment.name)
         spans = np.stack((runs.position, runs.end), axis=1)
         kept.append((segment, spans if cuts is None else outside(cuts, spans)))
     survey = _survey(log, kept, changes)

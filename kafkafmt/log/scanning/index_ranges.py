@@ -46,7 +46,7 @@ class Border:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Share:
     """A byte range of a segment: the batches that begin from `start` to `end` (exclusive)."""
 
     start: Border
@@ -58,7 +58,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Range(Stretch):
+class Range(Share):
     """A byte range that is read into memory at once, and the last index entries before its start and its end."""
 
     # The base offset of the batch at the start or end must be higher than that of the entry.
@@ -69,45 +69,45 @@ class Range(Stretch):
     before_end: int
 
 
-def whole_segment(segment: SegmentFile, size: int) -> Stretch:
-    """Return a `Stretch` that contains the first `size` bytes of a segment."""
+def whole_segment(segment: SegmentFile, size: int) -> Share:
+    """Return a `Share` that contains the first `size` bytes of a segment."""
     last = MAX_OFFSET - 1 if segment.next_base is None else segment.next_base - 1
-    return Stretch(Border(0, last, indexed=False), Border(size, last, indexed=False))
+    return Share(Border(0, last, indexed=False), Border(size, last, indexed=False))
 
 
 def divide(
     segment: SegmentFile,
     log: FileView,
-    stretch: Stretch,
+    share: Share,
     start: int = 0,
     end: int = NO_END,
     range_bytes: int = RANGE_BYTES,
 ) -> list[Range] | None:
     """Divide a byte range of a segment into ranges of about `range_bytes` that can contain [start, end)."""
     # A range is larger if two consecutive index entries are farther apart. None: the index cannot be used, because it
-    # is invalid, its entries are more than MAX_RANGE_BYTES apart, or it has no entry for a border of `stretch`.
+    # is invalid, its entries are more than MAX_RANGE_BYTES apart, or it has no entry for a border of `share`.
     base = segment.base_offset
     if base is None:
         return None
-    narrow = start > base or end <= stretch.end.upto
-    if not narrow and stretch.size <= range_bytes and not (stretch.start.indexed or stretch.end.indexed):
-        return [Range(stretch.start, stretch.end, base - 1, base - 1, 0, 0)]
-    found = _entries(segment, log, base, stretch, start, end)
+    narrow = start > base or end <= share.end.upto
+    if not narrow and share.size <= range_bytes and not (share.start.indexed or share.end.indexed):
+        return [Range(share.start, share.end, base - 1, base - 1, 0, 0)]
+    found = _entries(segment, log, base, share, start, end)
     if found is None:
         return None
     offsets, positions = found
-    for border in (stretch.start, stretch.end):
+    for border in (share.start, share.end):
         if border.indexed and not _contains(offsets, positions, border):
             return None
     known_offsets, known_positions = offsets, positions
-    inside = (positions > stretch.start.position) & (positions < stretch.end.position)
+    inside = (positions > share.start.position) & (positions < share.end.position)
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
     # An index entry can contain the last offset of its batch. Therefore, read one more batch.
     # Reading can stop at index entry number `n`, because its batch contains only offsets of at least `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
-    first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
-    last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
+    first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else share.start
+    last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else share.end
     borders = [first]
     size = min(FIRST_RANGE_BYTES, range_bytes) if narrow else range_bytes
     while last.position - borders[-1].position > size:
@@ -143,7 +143,7 @@ def _count(view: FileView, counts: ReadCounts | None) -> None:
         counts.reads += view.reads
 
 
-def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
+def share_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Share:
     """Return the shortest byte range of a segment that contains [start, end), according to the offset index."""
     # Without a usable index, it is the whole segment. If a batch header at a border contradicts the index, it extends
     # to the start or the end of the segment.
@@ -167,7 +167,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
             _count(log, counts)
     except OSError:
         return whole
-    return Stretch(replace(before, outermost=before.indexed), replace(after, outermost=after.indexed))
+    return Share(replace(before, outermost=before.indexed), replace(after, outermost=after.indexed))
 
 
 def first_offset_at(log: FileView, border: Border) -> int | None:
@@ -223,19 +223,19 @@ def _border_of(segment: SegmentFile, find: Callable[[IndexFile], int]) -> Border
 
 
 def _entries(
-    segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
+    segment: SegmentFile, log: FileView, base: int, share: Share, start: int, end: int
 ) -> tuple[IntArray, IntArray] | None:
     """Read the index entries for a byte range of a segment. Return their offsets and positions, or None."""
     # These are at least the entries in [start, end), with two before and two after them; of several entries with one
     # position, the first. None: the entries are not in increasing order, or a position is negative.
     low, high = start - base, end - base
-    lowest, highest = stretch.start.position, stretch.end.position
+    lowest, highest = share.start.position, share.end.position
     try:
         with FileView(segment.sibling_place(".index")) as view:
             index = IndexFile(view)
             first, last = 0, index.count
             if last > 4 * BLOCK_ENTRIES:
-                whole = not stretch.start.indexed
+                whole = not share.start.indexed
                 first = index.last(lambda at, position: (at <= low) & (whole | (position < lowest)))
                 first = max(first - 1, 0)
                 last = index.last(lambda at, position: (at < high) & (position <= highest)) + 3

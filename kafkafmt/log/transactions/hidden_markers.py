@@ -80,7 +80,7 @@ class HidingPlaces:
     def _places(self) -> tuple[IntArray, IntArray]:
         """Return the first offset of the valid batches after each place, and the first that may be missing there."""
         # The second array has one more item if a place is at the end of the segment, where no valid batches follow.
-        damaged, runs = self._events.damaged, self._events.extents.columns
+        damaged, runs = self._events.damaged, self._events.runs.columns
         hides = np.flatnonzero(can_hide_markers(self._path, damaged))
         if not len(hides):
             return hides, hides

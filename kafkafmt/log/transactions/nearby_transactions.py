@@ -31,7 +31,7 @@ from ...types import BatchTable
 from ..catalog import PartitionDir, SegmentFile
 from ..damage import is_shown
 from ..formats import ProducerEntry, file_name, offsets_in, read_snapshot, read_transaction_index
-from ..scanning import HeaderWalk, ReadCounts, TransactionalBatches, UnclearHeadersError, read_batch, stretch_of
+from ..scanning import HeaderWalk, ReadCounts, TransactionalBatches, UnclearHeadersError, read_batch, share_of
 from ..storage import FileView, list_directory, read_bytes
 from .transactions import Transactions
 
@@ -252,7 +252,7 @@ def _open_after(
     if at < 0:
         return None
     segments = directory.segments[at:]
-    position = stretch_of(segments[0], begin, NO_END, counts).start.position if begin > bases[at] else 0
+    position = share_of(segments[0], begin, NO_END, counts).start.position if begin > bases[at] else 0
     outcomes = _Outcomes({producer: (first, first) for producer, first in (known or {}).items()})
     end = bases[-1]
     try:

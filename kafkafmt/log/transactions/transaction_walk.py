@@ -46,7 +46,7 @@ class Batches(Protocol):
         """Plan of the segment, which lists its valid batches and its damage."""
 
     @property
-    def extent(self) -> Run:
+    def run(self) -> Run:
         """The range of adjacent valid batches that contains the batches in the buffer."""
 
     @property
@@ -122,8 +122,8 @@ class TransactionWalk(EventDamage):
             return
         self.found.damaged_segments.append(events.plan.segment.base_offset or 0)
         self._places = HidingPlaces(joined(self.log.directory.path, events.plan.segment.name), events)
-        if len(events.extents):
-            self._suspend_before(int(events.extents.columns.first[0]), events.plan.segment.name)
+        if len(events.runs):
+            self._suspend_before(int(events.runs.columns.first[0]), events.plan.segment.name)
 
     def end(self, file: str) -> None:
         """End the segment that `begin` has started. `file` is the name of the segment."""
@@ -249,8 +249,8 @@ def find_transactions(log: ReadableLog) -> Transactions:
     for part in () if _has_none(log) else log.parts(0, NO_END, walk):
         segment = part.plan.segment
         if walk.found.open and before is not None and segment is not before.plan.segment:
-            end = before.extent.last_offset + 1
-            if misses_a_segment(log, before.plan.segment, end, segment, part.extent.first_offset):
+            end = before.run.last_offset + 1
+            if misses_a_segment(log, before.plan.segment, end, segment, part.run.first_offset):
                 walk.gap(end, segment.name)
         walk.add(part.buffer, part.table, segment.name)
         before = part

@@ -122,7 +122,7 @@ class PartitionAudit:
             and not DamageColumns.of(plan.damaged).empty.all()
         ):
             self._states.incomplete()
-        if not len(plan.extents):
+        if not len(plan.runs):
             if self._states and self._expected is not None and self._expected != plan.segment.base_offset:
                 self._states.incomplete()  # offsets before this segment are missing
             self._expected = plan.segment.base_offset

@@ -110,7 +110,7 @@ class IndexAudit:
         appended_together = (last_of >= positions) & (last_of < following)
         right = appended_together & (first_of <= offsets) | (first_of == offsets)
         # In a compacted segment, an index entry may contain any offset of a batch instead of its last offset.
-        if len(plan.damaged) or not RunColumns.of(plan.extents).dense.all():
+        if len(plan.damaged) or not RunColumns.of(plan.runs).dense.all():
             right |= (first_of <= offsets) & (offsets <= last_at)
         wrong = known & ~right & ~beyond
 

@@ -240,20 +240,20 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDa
     """Count the data records of a segment from the offset `low` onwards, from the batch headers."""
     # Only the batch that contains `low` is decoded. A segment with wrapper messages is decoded completely, because
     # their headers do not contain the number of records.
-    runs = RunColumns.of(plan.extents)
+    runs = RunColumns.of(plan.runs)
     if (runs.records == UNKNOWN_COUNT).any():
         return _count_records(log, plan, low, deep, first_pass)
     total = int(runs.records[runs.first >= low].sum())
     for i in np.flatnonzero((runs.first < low) & (runs.last >= low)).tolist():
-        total += count_from(log, plan.extents[i], low, deep)[0]
+        total += count_from(log, plan.runs[i], low, deep)[0]
     return total
 
 
-def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
+def count_from(log: PartitionLog, run: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
     """Return the number of data and of control records in valid batches without wrapper messages, from `low`."""
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
-    for part in log.parts(max(low, extent.first_offset), extent.last_offset + 1, on_damage):
+    for part in log.parts(max(low, run.first_offset), run.last_offset + 1, on_damage):
         control = (part.table["attributes"] & CONTROL_BIT) != 0
         for kind, rows in enumerate((part.table[~control], part.table[control])):
             whole = rows["base_offset"] >= low

@@ -142,7 +142,7 @@ class VerifyPass:
     def is_intact(self, plan: SegmentPlan) -> bool:
         """Return whether a reader of the segment gets exactly the batches that were passed to `see`."""
         # If not, the caller must read the segment again, and call `add_again` and `end_again`.
-        runs = RunColumns.of(plan.extents)
+        runs = RunColumns.of(plan.runs)
         if self._usable and not len(plan.damaged) and sum(runs.batches.tolist()) == self._batches:
             self._flush()
             if plan.next_offset is not None:

@@ -162,7 +162,7 @@ def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size:
     plan = plan_segment(
         SegmentFile(folder, path.name, following, following is None, size), ReadLimits(MAX_SEGMENT_BYTES)
     )
-    later = [e.first_offset for e in plan.extents if e.first_offset >= made.next_offset]
+    later = [e.first_offset for e in plan.runs if e.first_offset >= made.next_offset]
     last = min(later) - 1 if later else following - 1 if following is not None else None
     return Damage(path.name, made.end, size - made.end, made.next_offset, last, error.code, error.message)
 

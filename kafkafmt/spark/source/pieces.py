@@ -10,7 +10,7 @@ from ...log import Damage, NoLogError, PartitionDir, PartitionLog, SegmentFile, 
 from ...log.catalog import unavailable
 from ...log.damage import DEFAULT_LIMITS, ReadLimits, Run, SegmentPlan
 from ...log.reading import OffsetInterval, Part
-from ...log.scanning import Stretch, whole_segment
+from ...log.scanning import Share, whole_segment
 from ...log.transactions import Doubt, Transactions, outcomes_near
 from ...records import Chunk
 from ...support.paths import Location
@@ -76,7 +76,7 @@ class Piece:
     """Range of selected offsets."""
     transactions: Transactions | None = None
     """Transactions of the batches. None if the task must find them, or if uncommitted records are also selected."""
-    stretch: Stretch | None = None
+    share: Share | None = None
     """Range of bytes to read, if the segment has not been checked yet."""
     later_bytes: int = 0
     """Total size of the later segments on the driver. 0 if the task does not have to find transactions."""
@@ -90,33 +90,33 @@ class Piece:
         return self.directory.segments[0]
 
     @property
-    def extents(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[Run]:
         """Groups of consecutive valid batches, according to the plan. Empty if there is no plan."""
-        return [] if self.plan is None else self.plan.extents
+        return [] if self.plan is None else self.plan.runs
 
     @property
     def bytes(self) -> int:
         """Size of the valid batches in the plan, in bytes. Without a plan, the size of the byte range."""
         if self.plan is not None:
-            return sum(e.end - e.position for e in self.plan.extents)
-        return 0 if self.stretch is None else self.stretch.size
+            return sum(e.end - e.position for e in self.plan.runs)
+        return 0 if self.share is None else self.share.size
 
     @property
     def first_offset(self) -> int:
         """Lowest offset of this part of a segment, according to the offset index. It is unique in a partition."""
         # An index entry has the last offset of one or more batches, so the first batch can begin at
         # a lower offset.
-        if self.plan is not None and self.plan.extents:
-            return max(self.interval.low, self.plan.extents[0].first_offset)
-        border = None if self.stretch is None else self.stretch.start
+        if self.plan is not None and self.plan.runs:
+            return max(self.interval.low, self.plan.runs[0].first_offset)
+        border = None if self.share is None else self.share.start
         return max(self.interval.low, border.upto if border and border.indexed else self.segment.base_offset or 0)
 
     @property
     def last_offset(self) -> int:
         """Highest offset that this part of a segment can contain, unless the offset index contradicts the batches."""
-        if self.plan is not None and self.plan.extents:
-            return max(e.last_offset for e in self.plan.extents)
-        return NO_END - 1 if self.stretch is None else self.stretch.end.upto
+        if self.plan is not None and self.plan.runs:
+            return max(e.last_offset for e in self.plan.runs)
+        return NO_END - 1 if self.share is None else self.share.end.upto
 
     def chunks(
         self,
@@ -168,8 +168,8 @@ class Piece:
         log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing, on_unconfirmed=widen)
         if self.plan is not None:
             log.keep_plan(self.plan)
-        elif self.stretch is not None:
-            log.restrict(self.segment, self.stretch)
+        elif self.share is not None:
+            log.restrict(self.segment, self.share)
         try:
             check_topic_id(self.directory, self.topic_id)
             check_content(self.segment, self.content)
@@ -280,16 +280,16 @@ class Piece:
     @property
     def _position(self) -> int:
         """File position of the first batch to read, in bytes."""
-        if self.plan is not None and self.plan.extents:
-            return self.plan.extents[0].position
-        return 0 if self.stretch is None else self.stretch.start.position
+        if self.plan is not None and self.plan.runs:
+            return self.plan.runs[0].position
+        return 0 if self.share is None else self.share.start.position
 
     def check(self, limits: ReadLimits) -> None:
         """Read the byte range in one pass. If not all batches are confirmed to be valid, raise UnconfirmedError."""
         if self.plan is None:
             log = PartitionLog(self.directory, limits, on_unconfirmed=_refuse)
-            if self.stretch is not None:
-                log.restrict(self.segment, self.stretch)
+            if self.share is not None:
+                log.restrict(self.segment, self.share)
             for _ in log.parts(self.interval.low, self.interval.damage_high, None):
                 pass
 

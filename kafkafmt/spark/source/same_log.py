@@ -140,7 +140,7 @@ def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
     # because no offset would show missing batches; and if no offset is missing before the next
     # segment. In a compacted log, offsets may be missing if the path is the directory that the
     # driver has listed. An incomplete copy is another directory.
-    segment, runs, end = plan.segment, RunColumns.of(plan.extents), _batches_end(plan)
+    segment, runs, end = plan.segment, RunColumns.of(plan.runs), _batches_end(plan)
     if end < plan.size:
         with FileView(segment.place, fill_unreadable=True) as view:
             if not only_zeros(view, end):
@@ -155,4 +155,4 @@ def lacks_batches(plan: SegmentPlan, directory: PartitionDir) -> bool:
 
 def _batches_end(plan: SegmentPlan) -> int:
     """Return the position after the last valid batch."""
-    return max(int(RunColumns.of(found).end.max(initial=0)) for found in (plan.extents, plan.omitted))
+    return max(int(RunColumns.of(found).end.max(initial=0)) for found in (plan.runs, plan.omitted))

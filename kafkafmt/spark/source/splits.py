@@ -16,7 +16,7 @@ from ...log import PartitionDir, PartitionLog, SegmentFile
 from ...log.damage import Run, SegmentPlan
 from ...log.formats import CLEANER_OFFSETS, LOG_STARTS
 from ...log.reading import OffsetInterval
-from ...log.scanning import Border, Stretch, border_near, last_border, stretch_of
+from ...log.scanning import Border, Share, border_near, last_border, share_of
 from ...log.storage import FileView
 from ...log.transactions import Transactions
 from .pieces import Piece, plain_bytes
@@ -61,7 +61,7 @@ def cut_splits(
     for segment in segments:
         data_end = data_size(segment)
         content = data_end if data_end < segment.size else None
-        rest = _before_hole(segment, stretch_of(segment, interval.low, interval.damage_high), data_end)
+        rest = _before_hole(segment, share_of(segment, interval.low, interval.damage_high), data_end)
         if not segment.size:
             _check_exists(log, segment)
         while rest.size:
@@ -71,7 +71,7 @@ def cut_splits(
             border = border_near(segment, rest.start.position + left) if rest.size > left else None
             if border is None or not _divides(rest, border):
                 border = rest.end
-            taken = Stretch(rest.start, border)
+            taken = Share(rest.start, border)
             base, last = segment.base_offset or 0, taken.end.upto
             own = None if transactions is None else transactions.within(base, last)
             bytes_after = later.get(segment.name, 0)
@@ -79,11 +79,11 @@ def cut_splits(
                 Piece(alone(directory, segment), None, interval, own, taken, bytes_after, topic_id, content)
             )
             left -= taken.size
-            rest = Stretch(border, rest.end)
+            rest = Share(border, rest.end)
     return splits
 
 
-def _divides(rest: Stretch, border: Border) -> bool:
+def _divides(rest: Share, border: Border) -> bool:
     """Return whether `border` is inside `rest`, and its index entry contradicts neither other entries nor `rest`."""
     start, end = rest.start, rest.end
     return (
@@ -94,15 +94,15 @@ def _divides(rest: Stretch, border: Border) -> bool:
     )
 
 
-def _before_hole(segment: SegmentFile, stretch: Stretch, end: int) -> Stretch:
-    """Return `stretch` without the preallocated space, which begins at the file position `end`."""
+def _before_hole(segment: SegmentFile, share: Share, end: int) -> Share:
+    """Return `share` without the preallocated space, which begins at the file position `end`."""
     # It is unchanged if the index contains a batch in this space, so that data is missing there, or
-    # if all bytes of `stretch` are zeros.
-    if not segment.last or stretch.end.indexed or end >= stretch.end.position:
-        return stretch
+    # if all bytes of `share` are zeros.
+    if not segment.last or share.end.indexed or end >= share.end.position:
+        return share
     last = last_border(segment)
-    start = max(stretch.start.position, 0 if last is None else last.position)
-    return replace(stretch, end=replace(stretch.end, position=end)) if start < end else stretch
+    start = max(share.start.position, 0 if last is None else last.position)
+    return replace(share, end=replace(share.end, position=end)) if start < end else share
 
 
 def _check_exists(log: PartitionLog, segment: SegmentFile) -> None:
@@ -127,7 +127,7 @@ def make_splits(
     splits: list[Split] = []
     left = 0
     for plan in plans:
-        wanted = [e for e in plan.extents if e.last_offset >= interval.low and e.first_offset < interval.high]
+        wanted = [e for e in plan.runs if e.last_offset >= interval.low and e.first_offset < interval.high]
         while wanted:
             if left <= 0:
                 splits.append(Split(directory.topic, directory.partition))
@@ -135,7 +135,7 @@ def make_splits(
             taken = _take(wanted, left)
             left -= sum(e.end - e.position for e in taken)
             wanted = wanted[len(taken) :]
-            part = replace(plan, extents=taken, damaged=[], findings=[])
+            part = replace(plan, runs=taken, damaged=[], findings=[])
             first, last = taken[0].first_offset, max(e.last_offset for e in taken)
             own = None if transactions is None else transactions.within(first, last)
             piece = Piece(
@@ -176,13 +176,13 @@ def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
     )
 
 
-def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return groups of batches from the start of the list `extents`, until their total size reaches `most` bytes."""
+def _take(runs: list[Run], most: int) -> list[Run]:
+    """Return groups of batches from the start of the list `runs`, until their total size reaches `most` bytes."""
     size, n = 0, 0
-    while n < len(extents) and (n == 0 or size < most):
-        size += extents[n].end - extents[n].position
+    while n < len(runs) and (n == 0 or size < most):
+        size += runs[n].end - runs[n].position
         n += 1
-    return extents[:n]
+    return runs[:n]
 
 
 def alone(directory: PartitionDir, segment: SegmentFile) -> PartitionDir:

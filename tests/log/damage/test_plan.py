@@ -1,4 +1,4 @@
-"""Test that extents are in offset order, even if many batches are out of place."""
+"""Test that runs are in offset order, even if many batches are out of place."""
 
 import random
 import struct
@@ -66,5 +66,5 @@ def test_small_segment_has_the_same_plan_as_in_steps(
             seen.extend(zip(starts, batches, strict=True))
 
         plan = plan_segment(segment, see=see)
-        results.append((list(plan.extents), list(plan.damaged), list(plan.findings), plan.stats, seen))
+        results.append((list(plan.runs), list(plan.damaged), list(plan.findings), plan.stats, seen))
     assert results[0] == results[1]

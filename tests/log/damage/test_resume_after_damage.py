@@ -268,5 +268,5 @@ def test_damage_with_implausible_lengths_is_searched_in_large_steps(
     batches = [simple_batch([b"v"], i, producer_id=1, producer_epoch=0, base_sequence=300) for i in range(6000)]
     data = b"".join(mutate(b, len(b) - 2, b"\xff") for b in batches)
     log = open_log(tmp_path, data)
-    assert not log.plan(log.segments[0]).extents
+    assert not log.plan(log.segments[0]).runs
     assert 0 < len(steps) < 40

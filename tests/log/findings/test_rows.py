@@ -26,15 +26,15 @@ def log_of(folder: Path, batches: list[bytes]) -> PartitionLog:
     return PartitionLog(discover([folder]).partitions[0])
 
 
-@pytest.fixture(params=["extents", "damaged", "joined"])
+@pytest.fixture(params=["runs", "damaged", "joined"])
 def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Rows[Run] | Rows[Damage]:
     """Return a sequence with many values."""
     damaged = [corrupted(i) if i % 3 else simple_batch([b"value"], i) for i in range(90)]
     log = log_of(tmp_path / "t-0", damaged)
     report = verify_partition(log)
-    if request.param == "extents":
-        assert isinstance(log.plan(log.segments[0]).extents, Rows)
-        return log.plan(log.segments[0]).extents  # type: ignore[return-value]
+    if request.param == "runs":
+        assert isinstance(log.plan(log.segments[0]).runs, Rows)
+        return log.plan(log.segments[0]).runs  # type: ignore[return-value]
     if request.param == "damaged":
         return report.damaged  # type: ignore[return-value]
     return Joined([report.damaged, [], list(report.damaged)])

@@ -16,7 +16,7 @@ from kafkafmt.constants import NO_END
 from kafkafmt.log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from kafkafmt.log.damage.plan import ReadLimits
 from kafkafmt.log.reading import OffsetInterval, single_pass
-from kafkafmt.log.scanning.index_ranges import Border, Stretch, border_near, divide, stretch_of, whole_segment
+from kafkafmt.log.scanning.index_ranges import Border, Share, border_near, divide, share_of, whole_segment
 
 Delivered = tuple[list[tuple[int, bytes | None, bytes | None]], list[Damage], str]
 
@@ -216,7 +216,7 @@ def test_copy_of_a_compacted_log_is_read_once(
         assert start is not None
         assert end is not None
         log = PartitionLog(only(tmp_path / "t-0"))
-        log.restrict(log.segments[0], Stretch(start, end))
+        log.restrict(log.segments[0], Share(start, end))
         found += [r.offset for r in log.records()]
         assert log.planned == 0
     assert found == [offset for offset, *_ in expected]
@@ -234,7 +234,7 @@ def read_in_tasks(folder: Path, cuts: list[int]) -> tuple[list[int], list[Damage
         assert start is not None
         assert end is not None
         log = PartitionLog(only(folder))
-        log.restrict(log.segments[0], Stretch(start, end))
+        log.restrict(log.segments[0], Share(start, end))
         offsets += [r.offset for r in log.records(on_damage=damaged.append)]
     return sorted(offsets), damaged
 
@@ -348,7 +348,7 @@ def test_tasks_that_share_a_segment_deliver_each_batch_once(tmp_path: Path, seed
         assert start is not None
         assert end is not None
         log = PartitionLog(directory)
-        log.restrict(segment, Stretch(start, end))
+        log.restrict(segment, Share(start, end))
         try:
             found = list(log.records(on_damage=None if fail else damaged.append))
         except DamagedLogError as error:
@@ -367,9 +367,9 @@ def in_stretches(directory: PartitionDir, position: int, offset: int) -> list[in
     (segment,) = directory.segments
     whole, border = whole_segment(segment, segment.size), Border(position, offset)
     found = []
-    for stretch in (Stretch(whole.start, border), Stretch(border, whole.end)):
+    for share in (Share(whole.start, border), Share(border, whole.end)):
         log = PartitionLog(directory)
-        log.restrict(segment, stretch)
+        log.restrict(segment, share)
         found += [record.offset for record in log.records(on_damage=lambda _: None)]
     return found
 
@@ -398,10 +398,10 @@ def test_batches_with_shifted_offsets_are_not_delivered_by_two_tasks(tmp_path: P
 def test_stretch_of_a_range_of_offsets(tmp_path: Path) -> None:
     entries = dict(write_segment(tmp_path / "t-0", numbered(100)))
     (segment,) = only(tmp_path / "t-0").segments
-    found = stretch_of(segment, 40, 50)
+    found = share_of(segment, 40, 50)
     assert found.start == Border(entries[40], 40)
     assert found.end.position <= entries[52]
-    assert stretch_of(segment) == whole_segment(segment, segment.size)
+    assert share_of(segment) == whole_segment(segment, segment.size)
 
 
 @pytest.mark.parametrize("wrong", [20, 22])
@@ -419,7 +419,7 @@ def test_range_of_offsets_is_complete_if_the_index_points_into_a_batch(
     (segment,) = directory.segments
     for start, end in ((20, 21), (20, 22), (20, 23), (19, 22), (21, 23), (22, 40)):
         log = PartitionLog(directory)
-        log.restrict(segment, stretch_of(segment, start, end))
+        log.restrict(segment, share_of(segment, start, end))
         assert [r.offset for r in log.records(OffsetInterval(start, end))] == list(range(start, end))
 
 
@@ -430,7 +430,7 @@ def test_border_with_a_negative_offset_is_not_used(tmp_path: Path) -> None:
     entries[19] = 20, entries[19][1] + batches[20].index(simple_batch([b"inner"], -(2**60)))
     (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
     (segment,) = only(tmp_path / "t-0").segments
-    assert stretch_of(segment, 20, 22).start.position == 0
+    assert share_of(segment, 20, 22).start.position == 0
 
 
 def test_segment_is_not_divided_at_a_border_that_its_index_does_not_have(tmp_path: Path) -> None:
@@ -441,9 +441,9 @@ def test_segment_is_not_divided_at_a_border_that_its_index_does_not_have(tmp_pat
     offset, position = entries[50]
     end = whole_segment(segment, segment.size).end
     with FileView(segment.path) as view:
-        assert divide(segment, view, Stretch(Border(position, offset), end)) is not None
-        assert divide(segment, view, Stretch(Border(position + 1, offset), end)) is None
-        assert divide(segment, view, Stretch(Border(position, offset + 1), end)) is None
+        assert divide(segment, view, Share(Border(position, offset), end)) is not None
+        assert divide(segment, view, Share(Border(position + 1, offset), end)) is None
+        assert divide(segment, view, Share(Border(position, offset + 1), end)) is None
 
 
 def tables(
@@ -545,7 +545,7 @@ def test_tasks_deliver_or_report_all_planned_batches_if_bytes_were_copied_to_a_w
         assert start is not None
         assert end is not None
         log = PartitionLog(only(tmp_path / "t-0"))
-        log.restrict(log.segments[0], Stretch(start, end))
+        log.restrict(log.segments[0], Share(start, end))
         found += [r.offset for r in log.records(on_damage=damaged.append)]
     assert len(found) == len(set(found))
     reported = {o for d in damaged for o in range(d.first_offset or 0, (d.last_offset or 0) + 1)}

@@ -84,8 +84,8 @@ def one_by_one(log: PartitionLog) -> Transactions:
     for found in log.parts(0, NO_END, lambda damage: walk(damage)):
         segment = found.plan.segment
         if before is not None and segment is not before.plan.segment:
-            end = before.extent.last_offset + 1
-            if misses_a_segment(log, before.plan.segment, end, segment, found.extent.first_offset):
+            end = before.run.last_offset + 1
+            if misses_a_segment(log, before.plan.segment, end, segment, found.run.first_offset):
                 walk.gap(end, segment.name)
         walk.add(found.buffer, found.table, segment.name)
         before = found

@@ -237,7 +237,7 @@ def test_damage_after_an_offset_gives_the_open_transactions_of_the_whole_log_or_
     for part in intact.parts(upto, NO_END, None):
         if part.plan.segment.path == last:
             rows = part.table[part.table["base_offset"] >= upto]
-            begin = part.extent.position + int(rows["position"][0])
+            begin = part.run.position + int(rows["position"][0])
             break
     if begin == len(data):
         return
