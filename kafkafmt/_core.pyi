@@ -1326,6 +1326,66 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 def total_length(lengths: LengthArray, count: int) -> int:
     """Return the sum of the first `count` lengths in an int32 array. The length of a null counts as 0."""
 
+class PayloadDecoder:
+    """Decompresses the payloads of many batches in one call, without the GIL.
+
+    The codecs' contexts are reused. The pure-Python core, and a codec without functions, leave the
+    payloads to the caller.
+
+    Parameters
+    ----------
+    addresses : mapping of str to int
+        Address of each C function, by its name in CODEC_FUNCTIONS. Functions can be missing.
+    """
+
+    def __init__(self, addresses: Mapping[str, int]) -> None: ...
+    def append(
+        self,
+        buffer: Buffer,
+        table: BatchTable,
+        sizes: IntArray,
+        begin: int,
+        arena: Buffer,
+        filled: int,
+        enough: int,
+        limit: int,
+    ) -> tuple[int, int, int]:
+        """Decompress payloads into an arena, one after another. Uncompressed payloads are copied.
+
+        Parameters
+        ----------
+        buffer : bytes-like
+            The buffer to which the positions in `table` refer.
+        table : array of BATCH_DTYPE, n items
+            The batches.
+        sizes : int64 array of n items
+            Receives the size of each payload after decompression, in bytes.
+        begin : int
+            Index of the first batch.
+        arena : writable bytes-like
+            Receives the payloads from the position `filled` on.
+        filled, enough : int
+            The call ends when the arena contains `enough` bytes.
+        limit : int
+            Largest size of one payload after decompression, in bytes.
+
+        Returns
+        -------
+        end : int
+            Index of the first payload that was not decompressed.
+        filled : int
+            Number of bytes in the arena.
+        needed : int
+            Number of bytes that the arena needs for the next payload. 0 if `enough` was reached, if
+            no payload is left, or if the next payload is refused: it is invalid, too large, or must be
+            decompressed in another way.
+
+        Raises
+        ------
+        RuntimeError
+            Another thread is using this object.
+        """
+
 def check_snappy(
     buffer: Buffer,
     positions: IntArray,

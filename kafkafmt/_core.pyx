@@ -11,7 +11,7 @@ Bounds are compared by subtraction, which cannot overflow. Loops over batches an
 without the GIL. Errors about data contain a position.
 """
 
-from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS, WIRE_TYPES
+from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, CODEC_FUNCTIONS, FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS, WIRE_TYPES
 from .errors import ChecksumError, StructureError, TooLargeError, TruncatedError, UnsupportedError
 from .support.text import quantity, shown
 from .support.text import offset_range as offsets_text
@@ -47,5 +47,6 @@ include "_corelib/check.pxi"      # number_buffer, validate_buffer: check a buff
 include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: hashes of keys for partitioning
 include "_corelib/find.pxi"       # find_spans: keys or values that contain or equal a byte string
 include "_corelib/snappy.pxi"     # check_snappy: which small snappy data cannot be decompressed
+include "_corelib/codecs.pxi"     # PayloadDecoder: decompress the payloads of many batches
 include "_corelib/text.pxi"       # numbers, times and escaped text
 include "_corelib/format.pxi"     # format_records: columns into lines of text

@@ -6,6 +6,8 @@ cdef extern from *:
     """
     const uint8_t* XERIAL_MAGIC "KF_XERIAL_MAGIC"
 
+cdef extern from "_corelib/snappy_fast.h":
+    void kf_snappy_fast(const uint8_t** p, const uint8_t* end, uint8_t* out, int64_t* produced, int64_t room) nogil
 
 cdef enum:
     XERIAL_MAGIC_SIZE = 8
@@ -37,6 +39,10 @@ cdef inline int read_snappy_block(const uint8_t* p, const uint8_t* end, int64_t 
     if stated > SNAPPY_MAX_RATIO * (end - start):
         return FAULT_SNAPPY_SIZE
     while p < end:
+        if out != NULL:
+            kf_snappy_fast(&p, end, out, &produced, stated)
+            if p == end:
+                break
         tag = p[0]
         p += 1
         n = (tag >> 2) + 1

@@ -6,6 +6,10 @@ Only this module, `compressor.py`, `odd_codec_ends.py` and `unpacking.py` import
 decompressed data of many batches is appended to an `Arena`, a buffer that grows as needed. One call of
 the native core can then decode all these batches. Contexts and buffers for decompression are reused.
 
+Usually, the core decompresses many batches in one call, with the C functions of the packages; see
+`functions`. A batch that it refuses is decompressed here, through the Python API of the packages,
+which names the error.
+
 The caller sets a limit for the decompressed size. The limit is checked before decompression if the
 compressed data contains its decompressed size. Otherwise, it is checked during decompression.
 
@@ -35,6 +39,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from .._backend import core
 from ..constants import (
     CODEC_GZIP,
     CODEC_LZ4,
@@ -56,7 +61,8 @@ from ..constants import (
     XERIAL_MAGIC,
 )
 from ..errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
-from ..types import Buffer, byte_view, view_of
+from ..types import BatchTable, Buffer, IntArray, byte_view, view_of
+from .functions import codec_functions
 from .zstd_frames import is_single_frame
 
 try:
@@ -139,6 +145,19 @@ class Decompressor:
         self._zstd = zstandard.ZstdDecompressor()
         self._zstd_ratio = 4.0  # expected compression ratio, for batches that do not contain their decompressed size
         self._lz4: Any = lz4.frame.create_decompression_context()
+        self._decoder = core.PayloadDecoder(codec_functions().addresses)
+
+    def append(self, view: memoryview, table: BatchTable, row: int, arena: Arena, sizes: IntArray, enough: int) -> int:
+        """Append the payloads of batches from `row` on to `arena`, until it has `enough` bytes. Store their sizes."""
+        # Return the row of the first payload that was not appended. If `enough` is not reached, this
+        # payload must be passed to the function of `reserved`, which names its error.
+        while True:
+            row, arena.filled, needed = self._decoder.append(
+                view, table, sizes, row, arena.view, arena.filled, enough, self.limit
+            )
+            if not needed:
+                return row
+            arena.room(min(needed - arena.filled, self.limit + 1))
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
         """Decompress `payload`, and append the result to `arena`. Return its size in bytes."""

@@ -75,53 +75,47 @@ class PayloadReader:
         # decompressed. Uncompressed payloads are copied, because one call of the core decodes only
         # batches in the same buffer.
         arena, view = self._arena, byte_view(buffer)
-        codecs: IntArray = table["attributes"] & CODEC_MASK
-        starts, sizes = table["payload_position"], table["payload_size"]
-        rows = list(
-            zip(table["magic"].tolist(), codecs.tolist(), starts.tolist(), (starts + sizes).tolist(), strict=True)
-        )
+        compressed = table["attributes"] & CODEC_MASK != CODEC_NONE
+        sizes = np.empty(len(table), np.int64)
         begin = 0
-        while begin < len(rows):
+        while begin < len(table):
             arena.filled = 0
-            placed, errors = self._fill(view, table, rows, begin, stop_at_errors)
-            end = begin + len(placed)
-            lengths = np.array(placed, np.int64)
+            end, errors = self._fill(view, table, begin, sizes, stop_at_errors)
+            lengths = sizes[begin:end]
             found = np.maximum(lengths, 0)
-            self.decompressed_bytes += int(found[codecs[begin:end] != CODEC_NONE].sum())
-            moved = np.empty(len(placed), BATCH_DTYPE)
+            self.decompressed_bytes += int(found[compressed[begin:end]].sum())
+            moved = np.empty(end - begin, BATCH_DTYPE)
             moved.view(np.uint8)[:] = table[begin:end].view(np.uint8)
             moved["payload_position"], moved["payload_size"] = np.cumsum(found) - found, lengths
             yield Decompressed(arena.view[: arena.filled], begin, moved, errors)
             begin = end
 
     def _fill(
-        self,
-        view: memoryview,
-        table: BatchTable,
-        rows: list[tuple[int, int, int, int]],
-        begin: int,
-        stop_at_errors: bool,
-    ) -> tuple[list[int], list[tuple[int, KafkaFormatError]]]:
-        """Fill the arena with payloads (magic, codec, start, end) from index `begin` on."""
-        # Return their sizes and the errors. The size is -1 for a payload with an error. An error
-        # has the index of its payload in the list of sizes.
-        arena = self._arena
-        placed: list[int] = []
+        self, view: memoryview, table: BatchTable, begin: int, sizes: IntArray, stop_at_errors: bool
+    ) -> tuple[int, list[tuple[int, KafkaFormatError]]]:
+        """Fill the arena with the payloads of batches from index `begin` on, and store their sizes."""
+        # Return the index of the next payload, and the errors with the indexes of their payloads
+        # relative to `begin`. The size is -1 for a payload with an error.
+        arena, row = self._arena, begin
         errors: list[tuple[int, KafkaFormatError]] = []
         with self._decompressor.reserved() as decompress:
-            for row in range(begin, len(rows)):
-                magic, codec, start, end = rows[row]
-                result = self._append(decompress, magic, codec, view[start:end])
+            while not (stop_at_errors and errors):
+                row = self._decompressor.append(view, table, row, arena, sizes, ARENA_BYTES)
+                if row == len(table) or arena.filled >= ARENA_BYTES:
+                    break
+                batch = table[row]
+                start = int(batch["payload_position"])
+                payload = view[start : start + int(batch["payload_size"])]
+                result = self._append(decompress, int(batch["magic"]), int(batch["attributes"] & CODEC_MASK), payload)
                 if isinstance(result, KafkaFormatError):
-                    result = self._with_odd_end(table[row], view[start:end], result)
+                    result = self._with_odd_end(batch, payload, result)
                 if isinstance(result, KafkaFormatError):
                     # There can be many errors, so equal ones are the same object.
-                    errors.append((len(placed), self._errors.setdefault((type(result), result.message), result)))
+                    errors.append((row - begin, self._errors.setdefault((type(result), result.message), result)))
                     result = -1
-                placed.append(result)
-                if arena.filled >= ARENA_BYTES or (stop_at_errors and errors):
-                    break
-        return placed, errors
+                sizes[row] = result
+                row += 1
+        return row, errors
 
     def _with_odd_end(self, batch: Any, payload: memoryview, error: KafkaFormatError) -> int | KafkaFormatError:
         """Append a refused payload to the arena if all its records are complete. Otherwise, return its error."""
