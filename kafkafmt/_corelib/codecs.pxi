@@ -40,6 +40,7 @@ cdef enum:
     LZ4F_VERSION = 100
     MAX_ERROR_CODES = 1 << 10       # size_t results of lz4 and zstd from -MAX_ERROR_CODES on are errors
     ZSTD_DST_TOO_SMALL = 70
+    ZSTD_CONTENTSIZE_ERROR = -2
     GZIP_WINDOW_BITS = 31
     GZIP_HEADER_SIZE = 10
     GZIP_TRAILER_SIZE = 8
@@ -108,16 +109,17 @@ cdef class PayloadDecoder:
 
 cdef int64_t append_payload(PayloadDecoder self, const Batch* batch, const uint8_t* p, uint8_t* out, int64_t room, int64_t limit,
                             int64_t* needed) noexcept nogil:
-    """Decompress a payload to `out`. Return its size, REFUSED, or NEEDS_ROOM and the size in `needed`."""
+    """Decompress a payload to `out`. Return its size, REFUSED, or NEEDS_ROOM and a possible size in `needed`."""
     cdef int codec = batch.attributes & CODEC_MASK
     cdef int64_t size = batch.payload_size, found = 0
+    needed[0] = 0
     if codec == CODEC_NONE:
         needed[0] = size
         if size > room:
             return NEEDS_ROOM
         memcpy(out, p, <size_t>size)
         return size
-    if batch.magic < MAGIC_V2 and (codec > CODEC_LZ4 or (codec == CODEC_LZ4 and batch.magic == MAGIC_V0)):
+    if size == 0 or batch.magic < MAGIC_V2 and (codec > CODEC_LZ4 or (codec == CODEC_LZ4 and batch.magic == MAGIC_V0)):
         return REFUSED
     if codec == CODEC_SNAPPY:
         if read_snappy_data(p, p + size, min(room, limit), &found, out) == 0:
@@ -134,9 +136,11 @@ cdef int64_t append_payload(PayloadDecoder self, const Batch* batch, const uint8
         found = gzip_payload(self, p, size, out, min(room, limit), limit, needed)
     else:
         return REFUSED
-    if found == NEEDS_ROOM and needed[0] <= room:
-        needed[0] = 4 * size if room < 4 * size else 2 * room
-    return REFUSED if found == NEEDS_ROOM and room >= limit else found
+    if found == NEEDS_ROOM and room >= limit:
+        return REFUSED
+    if found == NEEDS_ROOM and needed[0] <= room:   # the data does not state its size
+        needed[0] = 2 * room + 4 * size
+    return found
 
 
 cdef int64_t lz4_payload(PayloadDecoder self, const uint8_t* p, int64_t size, uint8_t* out, int64_t room) noexcept nogil:
@@ -162,7 +166,9 @@ cdef int64_t zstd_payload(PayloadDecoder self, const uint8_t* p, int64_t size, u
         self.zstd = self.calls.zstd_create()
         if self.zstd == NULL:
             return REFUSED
-    if stated <= INT64_MAX:     # two larger numbers stand for an unknown size and an error
+    if stated == <unsigned long long>ZSTD_CONTENTSIZE_ERROR:
+        return REFUSED
+    if stated <= INT64_MAX:     # a larger number stands for an unknown size
         if <int64_t>stated > limit:
             return REFUSED
         needed[0] = stated

@@ -30,6 +30,11 @@ def doctor(output_format: str) -> int:
 def _show(found: Installation) -> None:
     show(f"kafkafmt {found.version}, Python {found.python}, {found.platform}")
     show(f"core: {found.core} ({found.core_reason})")
+    fast = [f"{codec} ({library})" for codec, library in found.codecs.items() if library]
+    slow = [codec for codec, library in found.codecs.items() if not library]
+    show(f"decompressed without the GIL: {', '.join(fast) or 'no codec'}")
+    if slow:
+        show(f"decompressed with a call of Python for each batch: {', '.join(slow)}")
     java = found.java
     show(f"Java: {java.release} ({java.path})" if java.ready else f"Java: {java.problem}")
     click.echo()

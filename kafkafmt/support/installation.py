@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._backend import backend, backend_reason
+from ..constants import CODEC_NAMES
 from .extras import EXTRAS, LIBRARIES, kafkafmt_version, library_versions
 from .java import SparkMissingError, find_java, java_version
 from .notebook import html_table
@@ -72,6 +73,9 @@ class Installation:
         Version of kafkafmt, version of Python, and operating system.
     core, core_reason : str
         The core in use ("native" or "pure"), and the reason why it is used.
+    codecs : dict of str or None
+        The library, with its version, that decompresses the batches of each codec without the GIL, many
+        in one call. None if the codec's package is called for each batch.
     packages : dict of str or None
         Versions of the packages that kafkafmt can use. The version of a missing package is None.
     extras : tuple of Extra
@@ -88,6 +92,7 @@ class Installation:
     platform: str
     core: str
     core_reason: str
+    codecs: dict[str, str | None]
     packages: dict[str, str | None]
     extras: tuple[Extra, ...]
     java: Java
@@ -116,7 +121,7 @@ def doctor() -> Installation:
 
     Notes
     -----
-    The function does not import the packages. It runs `java -version` to find a Java that is new
+    Of the packages, the function imports only those for compression. It runs `java -version` to find a Java that is new
     enough for Spark.
     """
     extras = tuple(_extra(name) for name in sorted(EXTRAS))
@@ -132,11 +137,19 @@ def doctor() -> Installation:
         platform=platform.platform(),
         core=backend,
         core_reason=backend_reason,
+        codecs=_codecs(),
         packages=library_versions((*LIBRARIES, *OTHER_PACKAGES)),
         extras=extras,
         java=java,
         uses=tuple(uses),
     )
+
+
+def _codecs() -> dict[str, str | None]:
+    from ..codecs.functions import codec_functions
+
+    libraries = codec_functions().libraries if backend == "native" else {}
+    return {name: libraries.get(name) for name in CODEC_NAMES[1:]}
 
 
 def _extra(name: str) -> Extra:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kafkafmt import _backend
 from kafkafmt.codecs.decompressor import Arena, Decompressor
+from kafkafmt.types import BATCH_DTYPE
 
 from .batches import compressed
 from .case import Case, of_bytes
@@ -48,6 +49,46 @@ def decompress(case: Case) -> Any:
     same(Decompressor(limit).decompress(codec, case.data, again), size, "number of bytes from a second decompressor")
     same(bytes(again.view[:size]), bytes(arena.view[6 : 6 + size]), "decompressed bytes")
     return size
+
+
+def window_case(chance: Random) -> Case:
+    """Return several payloads of one buffer, most of them valid."""
+    blobs, codecs = {}, []
+    for i in range(chance.randint(1, 12)):
+        codecs.append(chance.choice(CODECS))
+        data = chance.randbytes(chance.choice((0, 1, 60, 3000))) + b"text " * chance.choice((0, 9, 100, 8000))
+        packed = compressed(codecs[-1], data)
+        blobs[str(i)] = mutate(chance, packed) if chance.random() < 0.4 else packed
+    limit, room = chance.choice((1, 100, 40_000, 1 << 20)), chance.choice((1, 4096, 1 << 20))
+    magic = chance.choice((1, 2, 2, 2))
+    return Case({"codecs": codecs, "limit": limit, "room": room, "magic": magic}, blobs)
+
+
+@target("decompress-windows", window_case, quick=100, compared=False)
+def decompress_windows(case: Case) -> Any:
+    """Check that a window of many batches is decompressed like each of its batches."""
+    limit, buffer = case.params["limit"], b"".join(case.blobs.values())
+    table = np.zeros(len(case.blobs), BATCH_DTYPE)
+    table["magic"], table["attributes"] = case.params["magic"], case.params["codecs"]
+    table["payload_size"] = [len(blob) for blob in case.blobs.values()]
+    table["payload_position"] = np.cumsum(table["payload_size"]) - table["payload_size"]
+    decompressor, arena, sizes, row = Decompressor(limit), Arena(case.params["room"]), np.empty(len(table), np.int64), 0
+    while row < len(table):
+        begin, start = row, arena.filled
+        row = decompressor.append(memoryview(buffer), table, row, arena, sizes, 1 << 30)
+        check(
+            len(arena.view) <= case.params["room"] + 2 * (start + limit * (row - begin + 1)) + 2,
+            "the arena is too large",
+        )
+        for i in range(begin, row):
+            expected = Arena(1 << 16)
+            payload = list(case.blobs.values())[i]
+            same(Decompressor(limit).decompress(case.params["codecs"][i], payload, expected), int(sizes[i]), "size")
+            same(bytes(arena.view[start : start + sizes[i]]), bytes(expected.view[: sizes[i]]), "decompressed bytes")
+            start += int(sizes[i])
+        same(arena.filled, start, "number of bytes in the arena")
+        row += 1  # the core has refused this batch
+    return sizes.tolist()
 
 
 def snappy_case(chance: Random) -> Case:
