@@ -1343,7 +1343,7 @@ class PayloadDecoder:
         self,
         buffer: Buffer,
         table: BatchTable,
-        sizes: IntArray,
+        moved: BatchTable,
         begin: int,
         arena: Buffer,
         filled: int,
@@ -1358,8 +1358,8 @@ class PayloadDecoder:
             The buffer to which the positions in `table` refer.
         table : array of BATCH_DTYPE, n items
             The batches.
-        sizes : int64 array of n items
-            Receives the size of each payload after decompression, in bytes.
+        moved : array of BATCH_DTYPE, n items
+            Receives the rows of the batches, with the position and size of the payload in the arena.
         begin : int
             Index of the first batch.
         arena : writable bytes-like

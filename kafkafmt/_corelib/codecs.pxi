@@ -80,14 +80,14 @@ cdef class PayloadDecoder:
             free(self.zlib)
         free(self.isal)
 
-    def append(self, buffer, table, sizes, begin, arena, filled, enough, limit):
+    def append(self, buffer, table, moved, begin, arena, filled, enough, limit):
         cdef Source source = Source(buffer)
         cdef Arrays arrays = Arrays()
         cdef Py_ssize_t n = len(table), row = natural(begin)
         cdef const Batch* rows = <const Batch*>required(arrays.take(table, n, sizeof(Batch), False))
-        cdef int64_t* size = <int64_t*>required(arrays.take(sizes, n, 8))
+        cdef Batch* placed = <Batch*>required(arrays.take(moved, n, sizeof(Batch)))
         cdef uint8_t* out = <uint8_t*>required(arrays.take(arena, 0, 1))
-        cdef int64_t room = arrays.size(), used = natural(filled), stop = natural(enough), most = natural(limit), found = 0, needed = 0
+        cdef int64_t room = arrays.size(), used = natural(filled), stop = natural(enough), most = min(natural(limit), MAX_INT32), found = 0, needed = 0
         if used > room:
             raise ValueError(f"{filled} bytes are filled of an arena of {room} bytes")
         if self.busy:
@@ -100,7 +100,8 @@ cdef class PayloadDecoder:
                 found = append_payload(self, &rows[row], source.data + rows[row].payload_position, out + used, room - used, most, &needed)
                 if found < 0:
                     break
-                size[row] = found
+                placed[row] = rows[row]
+                placed[row].payload_position, placed[row].payload_size = used, <int32_t>found
                 used += found
                 row += 1
         self.busy = False

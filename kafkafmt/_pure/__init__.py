@@ -7,8 +7,8 @@ from .assign import number_batches, write_offsets
 from .batch import scan_batches, scan_file
 from .build import RecordBuffer
 from .chain import heaviest_chain
-from .codecs import PayloadDecoder
 from .check import look_at_payload, number_buffer, validate_buffer
+from .codecs import PayloadDecoder
 from .crc import crc32, crc32c, crc32c_way
 from .damaged import scan_damaged
 from .find import find_batch, find_batches

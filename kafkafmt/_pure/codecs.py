@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..types import BatchTable, Buffer, IntArray
+from ..types import BatchTable, Buffer
 
 
 class PayloadDecoder:
@@ -15,7 +15,7 @@ class PayloadDecoder:
         self,
         buffer: Buffer,
         table: BatchTable,
-        sizes: IntArray,
+        moved: BatchTable,
         begin: int,
         arena: Buffer,
         filled: int,

@@ -61,7 +61,7 @@ from ..constants import (
     XERIAL_MAGIC,
 )
 from ..errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
-from ..types import BatchTable, Buffer, IntArray, byte_view, view_of
+from ..types import BatchTable, Buffer, byte_view, view_of
 from .functions import codec_functions
 from .zstd_frames import is_single_frame
 
@@ -147,13 +147,15 @@ class Decompressor:
         self._lz4: Any = lz4.frame.create_decompression_context()
         self._decoder = core.PayloadDecoder(codec_functions().addresses)
 
-    def append(self, view: memoryview, table: BatchTable, row: int, arena: Arena, sizes: IntArray, enough: int) -> int:
-        """Append the payloads of batches from `row` on to `arena`, until it has `enough` bytes. Store their sizes."""
+    def append(
+        self, view: memoryview, table: BatchTable, moved: BatchTable, row: int, arena: Arena, enough: int
+    ) -> int:
+        """Append the payloads of batches from `row` on to `arena`, until it has `enough` bytes. Store the rows in `moved`."""
         # Return the row of the first payload that was not appended. If `enough` is not reached, this
         # payload must be passed to the function of `reserved`, which names its error.
         while True:
             row, arena.filled, needed = self._decoder.append(
-                view, table, sizes, row, arena.view, arena.filled, enough, self.limit
+                view, table, moved, row, arena.view, arena.filled, enough, self.limit
             )
             if not needed:
                 return row

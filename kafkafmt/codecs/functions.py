@@ -13,8 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from ..constants import CODEC_FUNCTIONS
-
 ISAL_VERSIONS = range(30, 33)
 """Minor versions of ISA-L 2 whose struct `inflate_state` begins with the fields that the core uses."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..constants import CODEC_LZ4, CODEC_MASK, CODEC_NONE, MAGIC_V0, MAGIC_V2
 from ..errors import KafkaFormatError, StructureError, UnsupportedError
-from ..types import BATCH_DTYPE, BatchTable, Buffer, IntArray, byte_view
+from ..types import BATCH_DTYPE, BatchTable, Buffer, byte_view
 from .lz4v0 import with_right_checksum
 
 if TYPE_CHECKING:
@@ -75,35 +75,29 @@ class PayloadReader:
         # decompressed. Uncompressed payloads are copied, because one call of the core decodes only
         # batches in the same buffer.
         arena, view = self._arena, byte_view(buffer)
-        compressed = table["attributes"] & CODEC_MASK != CODEC_NONE
-        sizes = np.empty(len(table), np.int64)
-        begin = 0
+        copied = table["attributes"] & CODEC_MASK == CODEC_NONE
+        moved, begin = np.empty(len(table), BATCH_DTYPE), 0
         while begin < len(table):
             arena.filled = 0
-            end, errors = self._fill(view, table, begin, sizes, stop_at_errors)
-            lengths = sizes[begin:end]
-            found = np.maximum(lengths, 0)
-            self.decompressed_bytes += int(found[compressed[begin:end]].sum())
-            moved = np.empty(end - begin, BATCH_DTYPE)
-            moved.view(np.uint8)[:] = table[begin:end].view(np.uint8)
-            moved["payload_position"], moved["payload_size"] = np.cumsum(found) - found, lengths
-            yield Decompressed(arena.view[: arena.filled], begin, moved, errors)
+            end, errors = self._fill(view, table, moved, begin, stop_at_errors)
+            self.decompressed_bytes += arena.filled - int(table["payload_size"][begin:end][copied[begin:end]].sum())
+            yield Decompressed(arena.view[: arena.filled], begin, moved[begin:end], errors)
             begin = end
 
     def _fill(
-        self, view: memoryview, table: BatchTable, begin: int, sizes: IntArray, stop_at_errors: bool
+        self, view: memoryview, table: BatchTable, moved: BatchTable, begin: int, stop_at_errors: bool
     ) -> tuple[int, list[tuple[int, KafkaFormatError]]]:
-        """Fill the arena with the payloads of batches from index `begin` on, and store their sizes."""
+        """Fill the arena with the payloads of batches from index `begin` on, and store their rows in `moved`."""
         # Return the index of the next payload, and the errors with the indexes of their payloads
-        # relative to `begin`. The size is -1 for a payload with an error.
+        # relative to `begin`.
         arena, row = self._arena, begin
         errors: list[tuple[int, KafkaFormatError]] = []
         with self._decompressor.reserved() as decompress:
             while not (stop_at_errors and errors):
-                row = self._decompressor.append(view, table, row, arena, sizes, ARENA_BYTES)
+                row = self._decompressor.append(view, table, moved, row, arena, ARENA_BYTES)
                 if row == len(table) or arena.filled >= ARENA_BYTES:
                     break
-                batch = table[row]
+                batch, position = table[row], arena.filled
                 start = int(batch["payload_position"])
                 payload = view[start : start + int(batch["payload_size"])]
                 result = self._append(decompress, int(batch["magic"]), int(batch["attributes"] & CODEC_MASK), payload)
@@ -113,7 +107,8 @@ class PayloadReader:
                     # There can be many errors, so equal ones are the same object.
                     errors.append((row - begin, self._errors.setdefault((type(result), result.message), result)))
                     result = -1
-                sizes[row] = result
+                moved[row] = batch
+                moved["payload_position"][row], moved["payload_size"][row] = position, result
                 row += 1
         return row, errors
 

@@ -41,12 +41,12 @@ def decoded(
 ) -> list[Any]:
     """Return the data of each payload, or None if the core refuses it."""
     view, table = window(payloads, magic)
-    decoder, sizes, arena = core.PayloadDecoder(addresses), np.empty(len(table), np.int64), Arena(1)
+    decoder, moved, arena = core.PayloadDecoder(addresses), np.empty(len(table), BATCH_DTYPE), Arena(1)
     found: list[Any] = []
     while len(found) < len(payloads):
         begin, start = len(found), arena.filled
-        row, arena.filled, needed = decoder.append(view, table, sizes, begin, arena.view, arena.filled, 1 << 40, LIMIT)
-        for size in sizes[begin:row].tolist():
+        row, arena.filled, needed = decoder.append(view, table, moved, begin, arena.view, arena.filled, 1 << 40, LIMIT)
+        for size in moved["payload_size"][begin:row].tolist():
             found.append(bytes(arena.view[start : start + size]))
             start += size
         if needed:
@@ -130,11 +130,11 @@ def test_data_above_the_limit_is_refused_and_costs_only_the_limit(codec: int) ->
     view, table = window(
         [(codec, compress(codec, bytes(limit))), (codec, compress(codec, bytes(limit + 1))), (codec, bomb)]
     )
-    decompressor, arena, sizes = Decompressor(limit), Arena(1), np.empty(3, np.int64)
-    assert decompressor.append(view, table, 0, arena, sizes, 1 << 40) == 1
-    assert sizes[0] == limit
+    decompressor, arena, moved = Decompressor(limit), Arena(1), np.empty(3, BATCH_DTYPE)
+    assert decompressor.append(view, table, moved, 0, arena, 1 << 40) == 1
+    assert moved["payload_size"][0] == limit
     for row in (1, 2):
-        assert decompressor.append(view, table, row, arena, sizes, 1 << 40) == row
+        assert decompressor.append(view, table, moved, row, arena, 1 << 40) == row
         start = int(table["payload_position"][row])
         payload = view[start : start + int(table["payload_size"][row])]
         with pytest.raises(KafkaFormatError, match="more than the limit of 100000 bytes"):
@@ -144,21 +144,21 @@ def test_data_above_the_limit_is_refused_and_costs_only_the_limit(codec: int) ->
 
 def test_call_ends_when_the_arena_has_enough_bytes(native: ModuleType) -> None:
     view, table = window([(2, compress(2, bytes(100)))] * 10)
-    decoder, sizes, arena = native.PayloadDecoder({}), np.empty(10, np.int64), bytearray(2000)
-    assert decoder.append(view, table, sizes, 0, arena, 0, 250, LIMIT) == (3, 300, 0)
-    assert decoder.append(view, table, sizes, 3, arena, 300, 1 << 40, LIMIT) == (10, 1000, 0)
+    decoder, moved, arena = native.PayloadDecoder({}), np.empty(10, BATCH_DTYPE), bytearray(2000)
+    assert decoder.append(view, table, moved, 0, arena, 0, 250, LIMIT) == (3, 300, 0)
+    assert decoder.append(view, table, moved, 3, arena, 300, 1 << 40, LIMIT) == (10, 1000, 0)
 
 
 def test_impossible_arguments_are_refused(native: ModuleType) -> None:
     view, table = window([(0, b"abc")])
     table["payload_position"] = 1
-    sizes = np.empty(1, np.int64)
+    moved = np.empty(1, BATCH_DTYPE)
     decoder = native.PayloadDecoder({})
-    assert decoder.append(view, table, sizes, 0, bytearray(9), 0, 9, LIMIT) == (0, 0, 0)
+    assert decoder.append(view, table, moved, 0, bytearray(9), 0, 9, LIMIT) == (0, 0, 0)
     with pytest.raises(ValueError, match="10 bytes are filled of an arena of 9 bytes"):
-        decoder.append(view, table, sizes, 0, bytearray(9), 10, 99, LIMIT)
+        decoder.append(view, table, moved, 0, bytearray(9), 10, 99, LIMIT)
     with pytest.raises(ValueError, match="writable"):
-        decoder.append(view, table, sizes, 0, bytes(9), 0, 9, LIMIT)
+        decoder.append(view, table, moved, 0, bytes(9), 0, 9, LIMIT)
 
 
 def test_threads_cannot_share_a_decoder(native: ModuleType) -> None:
@@ -168,11 +168,11 @@ def test_threads_cannot_share_a_decoder(native: ModuleType) -> None:
     ready = threading.Barrier(2)
 
     def work() -> None:
-        sizes, arena = np.empty(40, np.int64), bytearray(42 << 20)
+        moved, arena = np.empty(40, BATCH_DTYPE), bytearray(42 << 20)
         ready.wait()
         for _ in range(20):
             try:
-                assert decoder.append(view, table, sizes, 0, arena, 0, 1 << 40, 2 << 20)[0] == 40
+                assert decoder.append(view, table, moved, 0, arena, 0, 1 << 40, 2 << 20)[0] == 40
             except RuntimeError as error:
                 errors.append(str(error))
 

@@ -72,23 +72,28 @@ def decompress_windows(case: Case) -> Any:
     table["magic"], table["attributes"] = case.params["magic"], case.params["codecs"]
     table["payload_size"] = [len(blob) for blob in case.blobs.values()]
     table["payload_position"] = np.cumsum(table["payload_size"]) - table["payload_size"]
-    decompressor, arena, sizes, row = Decompressor(limit), Arena(case.params["room"]), np.empty(len(table), np.int64), 0
+    decompressor, arena, moved, row = (
+        Decompressor(limit),
+        Arena(case.params["room"]),
+        np.empty(len(table), BATCH_DTYPE),
+        0,
+    )
     while row < len(table):
         begin, start = row, arena.filled
-        row = decompressor.append(memoryview(buffer), table, row, arena, sizes, 1 << 30)
+        row = decompressor.append(memoryview(buffer), table, moved, row, arena, 1 << 30)
         check(
             len(arena.view) <= case.params["room"] + 2 * (start + limit * (row - begin + 1)) + 2,
             "the arena is too large",
         )
         for i in range(begin, row):
-            expected = Arena(1 << 16)
-            payload = list(case.blobs.values())[i]
-            same(Decompressor(limit).decompress(case.params["codecs"][i], payload, expected), int(sizes[i]), "size")
-            same(bytes(arena.view[start : start + sizes[i]]), bytes(expected.view[: sizes[i]]), "decompressed bytes")
-            start += int(sizes[i])
+            expected, payload, size = Arena(1 << 16), list(case.blobs.values())[i], int(moved["payload_size"][i])
+            same(Decompressor(limit).decompress(case.params["codecs"][i], payload, expected), size, "size")
+            same(int(moved["payload_position"][i]), start, "position")
+            same(bytes(arena.view[start : start + size]), bytes(expected.view[:size]), "decompressed bytes")
+            start += size
         same(arena.filled, start, "number of bytes in the arena")
         row += 1  # the core has refused this batch
-    return sizes.tolist()
+    return moved["payload_size"].tolist()
 
 
 def snappy_case(chance: Random) -> Case:
