@@ -10,6 +10,7 @@ from typing import Any
 from kafkafmt.codecs import decompressor as codecs
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.log.storage import file_view
+from kafkafmt.types import BatchTable
 
 
 @dataclass
@@ -78,6 +79,7 @@ def counted() -> Iterator[Work]:
     ]
     cores = [vars(m)["core"] for m in modules]
     read_into, decompress = file_view.FileView.read_into, codecs.Decompressor._decompress
+    append = codecs.Decompressor.append
 
     def counted_read(self: Any, view: Any, position: int) -> int:
         got = read_into(self, view, position)
@@ -94,11 +96,19 @@ def counted() -> Iterator[Work]:
     for module, core in zip(modules, cores, strict=True):
         vars(module)["core"] = _Counting(core, work)
     file_view.FileView.read_into = counted_read  # type: ignore[method-assign]
+
+    def counted_append(self: Any, view: memoryview, table: BatchTable, moved: BatchTable, row: int, *rest: Any) -> int:
+        end = append(self, view, table, moved, row, *rest)
+        work.decompressed += int(table["payload_size"][row:end].sum() + moved["payload_size"][row:end].sum())
+        return end
+
     codecs.Decompressor._decompress = counted_decompress  # type: ignore[method-assign]
+    codecs.Decompressor.append = counted_append  # type: ignore[method-assign]
     try:
         yield work
     finally:
         file_view.FileView.read_into = read_into  # type: ignore[method-assign]
         codecs.Decompressor._decompress = decompress  # type: ignore[method-assign]
+        codecs.Decompressor.append = append  # type: ignore[method-assign]
         for module, core in zip(modules, cores, strict=True):
             vars(module)["core"] = core
