@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from threading import Condition
+from threading import Condition, Event, local
 from time import perf_counter, thread_time
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -76,3 +77,65 @@ class StoppablePool(ThreadPoolExecutor):
         if wait:
             with self._changed:
                 self._changed.wait_for(lambda: not self._running)
+
+    def ahead(
+        self, function: Callable[[T], R], items: Iterable[T], ahead: int
+    ) -> Generator[Callable[[], R], None, None]:
+        """Yield a function for each item, in order, that returns `function(item)`, which is called in advance."""
+        # At most `ahead` calls for later items run or have ended. Close the iterator, so that they end after an error.
+        calls: deque[_CallAhead[R]] = deque()
+        try:
+            for item in items:
+                call = _CallAhead[R]()
+                calls.append(call)
+                call.future = self.submit(call.run, function, item)
+                if len(calls) > ahead:
+                    yield calls[0].result
+                    calls.popleft()
+            while calls:
+                yield calls[0].result
+                calls.popleft()
+        finally:
+            for call in calls:
+                call.abandon()
+
+
+class _CallAhead(Generic[R]):
+    """A call of `StoppablePool.ahead`. It has its turn when its result is requested."""
+
+    def __init__(self) -> None:
+        self.future: Future[R] = Future()
+        self._turn = Event()
+        self._abandoned = False
+
+    def run(self, function: Callable[[T], R], item: T) -> R:
+        _thread.call = self
+        try:
+            return function(item)
+        finally:
+            _thread.call = None
+
+    def wait(self) -> None:
+        self._turn.wait()
+        if self._abandoned:
+            raise CancelledError
+
+    def result(self) -> R:
+        self._turn.set()
+        return self.future.result()
+
+    def abandon(self) -> None:
+        self._abandoned = True
+        self._turn.set()
+        self.future.cancel()
+
+
+_thread = local()
+
+
+def wait_for_turn() -> None:
+    """Wait until the result of the call of `StoppablePool.ahead` in this thread is requested. Else, do nothing."""
+    # CancelledError: no result will be requested.
+    call = getattr(_thread, "call", None)
+    if call is not None:
+        call.wait()

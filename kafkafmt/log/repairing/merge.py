@@ -56,7 +56,7 @@ def merge_partition(
     found, rebuild = [], False
     for log in logs:
         with run.reading(log.directory):
-            report = verify_partition(log, progress=run.advance)
+            report = verify_partition(log, run=run)
             rebuild = rebuild or needs_rebuilding(report)
             found.append(read_replica(log, report.damaged))
     if not found:

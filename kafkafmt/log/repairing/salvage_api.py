@@ -250,7 +250,7 @@ def salvage(
 
     def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, Sequence[OpenTransaction]] | None:
         with run.reading(log.directory, is_output_error):
-            report = verify_partition(log, progress=run.advance)
+            report = verify_partition(log, run=run)
             made = salvage_partition(
                 log,
                 report.damaged,

@@ -281,7 +281,7 @@ def _cluster_of(directory: PartitionDir) -> str | None:
 
 
 def _refuse_damage(log: PartitionLog, run: Run) -> None:
-    report = verify_partition(log, progress=run.advance)
+    report = verify_partition(log, run=run)
     damaged: list[Damage] = list(report.damaged)
     damaged += [lost_marker(log, entry.last) for entry in log.transactions.unmarked]
     if damaged:

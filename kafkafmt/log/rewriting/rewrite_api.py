@@ -251,7 +251,7 @@ def rewrite(
 
     def copy(log: PartitionLog) -> tuple[Salvaged, Counts, tuple[Damage, ...]] | None:
         with run.reading(log.directory, is_output_error):
-            report = verify_partition(log, progress=run.advance)
+            report = verify_partition(log, run=run)
             path = str(log.directory.path)
             if report.damaged and on_error == "fail":
                 raise DamagedLogError(report.damaged[0], path)

@@ -2,20 +2,24 @@
 
 Each call of `verify`, `salvage` or `describe` creates one `Run`. If a partition cannot be read, the
 run continues with the other partitions, because a failing disk rarely affects all of them.
+
+A thread checks one partition. If the partition has several segments, other threads read its next
+segments in advance, so that one partition can use all cores.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Event, RLock
 from typing import TypeVar
 
 from ...support import arguments
 from ...support.paths import Location
-from ...support.threads import StoppablePool
-from ..catalog import Discovery, PartitionDir, Sources, choose_partitions, resolve
+from ...support.threads import StoppablePool, wait_for_turn
+from ..catalog import Discovery, PartitionDir, SegmentFile, Sources, choose_partitions, resolve
 from ..reading import discover
 from .reports import UnreadablePartition
 
@@ -25,6 +29,8 @@ Globs = str | Iterable[str]
 Numbers = int | Iterable[int]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+SMALL_SEGMENT = 1 << 20
+"""Size in bytes. If the first segment is smaller, one thread reads all segments, because passing them on takes longer."""
 
 
 def globs_of(topics: Globs | None) -> list[str]:
@@ -47,6 +53,14 @@ def error_text(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
 
 
+def read_in_turn(
+    read: Callable[[SegmentFile], Result], segments: Iterable[SegmentFile]
+) -> Generator[Callable[[], Result], None, None]:
+    """Yield a function for each segment that returns `read(segment)`, without other threads."""
+    for segment in segments:
+        yield partial(read, segment)
+
+
 class Run:
     """The state that all threads of one call share: progress, messages and unreadable partitions."""
 
@@ -62,6 +76,9 @@ class Run:
         self._lock = RLock()
         self._stopped = Event()
         self._callback_error: Exception | None = None
+        self._count = 1
+        self._readers: StoppablePool | None = None
+        """Threads that read segments for the threads of `map`."""
 
     def begin(self, sizes: Iterable[int]) -> None:
         """Set the sizes of the files to process, in bytes, and report a progress of 0 bytes."""
@@ -82,6 +99,7 @@ class Run:
 
     def tell(self, message: str) -> None:
         """Add a message to `messages`, and call `on_message` with it."""
+        wait_for_turn()  # messages of a partition are in the order of its segments
         with self._lock, self._callback():
             self.messages.append(message)
             if self._on_message is not None:
@@ -127,15 +145,32 @@ class Run:
         """Call a function for all items in threads, and return the results that are not None, in item order."""
         # After an exception or Ctrl-C, the other threads stop at their next call of `advance`. Only with `wait` does
         # `map` wait for them before it re-raises the exception.
-        pool = StoppablePool(self.threads(threads))
+        self._count = self.threads(threads)
+        pool = StoppablePool(self._count)
+        self._readers = StoppablePool(self._count, "kafkafmt-segment")
         try:
             results = [result for result in pool.map(function, items) if result is not None]
         except BaseException:
             self._stopped.set()
+            self._readers.stop(False)
             pool.stop(wait)
+            if wait:
+                self._readers.stop(wait)
             raise
         pool.shutdown()
+        self._readers.shutdown()
+        self._readers = None
         return results
+
+    def read_ahead(
+        self, read: Callable[[SegmentFile], Result], segments: Sequence[SegmentFile]
+    ) -> Generator[Callable[[], Result], None, None]:
+        """Yield a function for each segment of a partition that returns `read(segment)`. Close this iterator."""
+        # All partitions share these threads. There are as many as those of `map`, which wait for them meanwhile. A
+        # partition holds the results of at most as many segments.
+        if self._readers is None or self._count < 2 or len(segments) < 2 or segments[0].size < SMALL_SEGMENT:
+            return read_in_turn(read, segments)
+        return self._readers.ahead(read, segments, self._count)
 
     @staticmethod
     def threads(threads: int | None) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -12,16 +14,16 @@ from ...records import RecordReader
 from ...records.java_reads import refused_by_java
 from ...support import arguments
 from ...types import BatchTable, RecordColumns
-from ..catalog import PartitionDir, Sources
-from ..damage import UNKNOWN_COUNT, DamageColumns, ReadLimits, RunColumns, Scratch, SegmentPlan, by_position
+from ..catalog import PartitionDir, SegmentFile, Sources
+from ..damage import UNKNOWN_COUNT, DamageColumns, ReadLimits, RunColumns, SegmentPlan, by_position
 from ..damage import Run as Extent
 from ..findings import Damage, Finding, Joined, Rows
 from ..reading import BatchDamage, OffsetInterval, OnDamage, Part, PartitionLog
 from ..transactions import Doubts
 from .audit import PartitionAudit
 from .reports import PartitionReport, VerifyReport
-from .run import Globs, Numbers, OnMessage, Progress, Run
-from .verify_pass import VerifyPass
+from .run import Globs, Numbers, OnMessage, Progress, Run, read_in_turn
+from .verify_pass import SegmentPass, VerifyPass
 
 COUNTED_ROWS = 16384  # number of records that are decoded before they are counted
 
@@ -63,7 +65,8 @@ def verify(
         Largest size of one batch, in bytes after decompression. A larger batch is treated as
         damage.
     threads : int, optional
-        Number of partitions to check at the same time. By default one per core.
+        Number of threads that check partitions and segments at the same time. By default one per
+        core.
     progress : callable, optional
         Called as ``progress(done, total)``, first with 0 and then after each segment. Both numbers
         are bytes of `.log` files. The function is called from worker threads, but never from two
@@ -104,16 +107,14 @@ def verify(
     def check(directory: PartitionDir) -> PartitionReport | None:
         with run.reading(directory):
             log = PartitionLog(directory, limits, tell=run.tell)
-            return verify_partition(log, shallow, run.advance)
+            return verify_partition(log, shallow, run)
         return None
 
     reports = run.map(check, chosen, threads)
     return VerifyReport(tuple(reports), tuple(run.unreadable), strict, tuple(run.messages))
 
 
-def verify_partition(
-    log: PartitionLog, shallow: bool = False, progress: Callable[[int], None] | None = None
-) -> PartitionReport:
+def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None = None) -> PartitionReport:
     """Check one partition: with `shallow`, only batches and CRCs, not records or files next to the segments."""
     low = log.log_start_offset
     log.losses.tell_remote()
@@ -121,42 +122,47 @@ def verify_partition(
     findings: list[Sequence[Finding]] = [list(log.directory.problems)]
     audit = None if shallow else PartitionAudit(log)
     first_pass = VerifyPass(log, audit)
-    records, scratch = 0, Scratch()
+    records = 0
     plans: list[SegmentPlan] = []
-    for segment in log.segments:
-        if audit:
-            audit.open(segment)
-        first_pass.begin(segment)
-        plan = log.plan(segment, first_pass.see, scratch)
-        plans.append(plan)
-        if len(plan.findings):
-            findings.append(plan.findings)
-        deep = BatchDamage()
-        intact, audited = first_pass.is_intact(plan), False
-        if plan.first_offset is not None:
-            if shallow:
-                records += _count_headers(log, plan, low, deep, first_pass)
-            elif intact:
-                records += first_pass.records
-            else:
-                audited = low <= plan.first_offset
-                records += _count_records(log, plan, low, deep, first_pass, first_pass.add_again if audited else None)
-        if deep.parts or len(plan.damaged) > 1:
-            damaged.append((segment.name, by_position([plan.damaged, *deep.parts])))
-        elif len(plan.damaged):
-            damaged.append((segment.name, plan.damaged))
-        if not intact:
-            again = deep if audited else BatchDamage()
-            if not audited and first_pass.needs_batches(plan):
-                for part in log.parts(plan.first_offset or 0, plan.next_offset or 0, again):
-                    first_pass.add_again(part)
-            first_pass.end_again(plan, again.changed)
-        if audit:
-            audit.close(plan)
-            if unusual := first_pass.unusual.findings():
-                findings.append(unusual)
-        if progress is not None:
-            progress(plan.size)
+
+    def read(segment: SegmentFile) -> tuple[SegmentPass, SegmentPlan]:
+        found = SegmentPass(first_pass, segment)
+        return found, found.plan()
+
+    with closing(read_in_turn(read, log.segments) if run is None else run.read_ahead(read, log.segments)) as results:
+        for segment, result in zip(log.segments, results, strict=True):
+            first_pass.begin(segment)
+            seen, plan = result()
+            plans.append(plan)
+            if len(plan.findings):
+                findings.append(plan.findings)
+            deep = BatchDamage()
+            intact, audited = first_pass.is_intact(seen, plan), False
+            add_again = partial(first_pass.add_again, seen)
+            if plan.first_offset is not None:
+                if shallow:
+                    records += _count_headers(log, plan, low, deep, seen)
+                elif intact:
+                    records += seen.records
+                else:
+                    audited = low <= plan.first_offset
+                    records += _count_records(log, plan, low, deep, seen, add_again if audited else None)
+            if deep.parts or len(plan.damaged) > 1:
+                damaged.append((segment.name, by_position([plan.damaged, *deep.parts])))
+            elif len(plan.damaged):
+                damaged.append((segment.name, plan.damaged))
+            if not intact:
+                again = deep if audited else BatchDamage()
+                if not audited and first_pass.needs_batches(plan):
+                    for part in log.parts(plan.first_offset or 0, plan.next_offset or 0, again):
+                        add_again(part)
+                first_pass.end_again(seen, plan, again.changed)
+            if audit:
+                audit.close(plan)
+                if unusual := seen.unusual.findings():
+                    findings.append(unusual)
+            if run is not None:
+                run.advance(plan.size)
     first_pass.finish()
     found = log.losses.findings() + (audit.findings() if audit else [])
     between, end = log.losses.between(), log.losses.at_end()
@@ -207,12 +213,12 @@ def _count_records(
     plan: SegmentPlan,
     low: int,
     deep: BatchDamage,
-    first_pass: VerifyPass,
+    seen: SegmentPass,
     see: Callable[[Part], None] | None = None,
 ) -> int:
     """Decode the records of a segment, and return the number of readable data records from offset `low`."""
-    # Wrapper messages that `first_pass` has decompressed are not decompressed again. Unless the check is shallow,
-    # `first_pass.unusual` gets the batches whose records contradict the header.
+    # Wrapper messages that `seen` has decompressed are not decompressed again. Unless the check is shallow,
+    # `seen.unusual` gets the batches whose records contradict the header.
     counted = 0
     refused = False
 
@@ -223,26 +229,26 @@ def _count_records(
             see(part)
         if part.plan.segment.name != plan.segment.name:
             return table
-        records, others = first_pass.count_wrappers(part.position, part.buffer, table)
+        records, others = seen.count_wrappers(part.position, part.buffer, table)
         counted += records
         return others
 
     interval = OffsetInterval(max(low, plan.first_offset or 0), plan.next_offset or 0)
     columns = RecordColumns(COUNTED_ROWS, ("offset", "timestamp"))
     total = sum(c.columns.rows for c in log.chunks(columns, interval, on_damage=deep, select=select))
-    if first_pass.audit is not None and (columns.take_unusual() or refused):
+    if seen.deep and (columns.take_unusual() or refused):
         for part in log.parts(interval.low, interval.high, lambda _: None):
-            first_pass.unusual.add(part.position, part.buffer, part.table)
+            seen.unusual.add(part.position, part.buffer, part.table)
     return total + counted
 
 
-def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, first_pass: VerifyPass) -> int:
+def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, seen: SegmentPass) -> int:
     """Count the data records of a segment from the offset `low` onwards, from the batch headers."""
     # Only the batch that contains `low` is decoded. A segment with wrapper messages is decoded completely, because
     # their headers do not contain the number of records.
     runs = RunColumns.of(plan.runs)
     if (runs.records == UNKNOWN_COUNT).any():
-        return _count_records(log, plan, low, deep, first_pass)
+        return _count_records(log, plan, low, deep, seen)
     total = int(runs.records[runs.first >= low].sum())
     for i in np.flatnonzero((runs.first < low) & (runs.last >= low)).tolist():
         total += count_from(log, plan.runs[i], low, deep)[0]

@@ -312,7 +312,7 @@ def test_verify_reads_a_segment_again_if_its_first_batches_are_not_delivered(
     (folder := tmp_path / "t-0").mkdir()
     (folder / f"{0:020}.log").write_bytes(b"".join(batches))
     expected = kafkafmt.verify(tmp_path).to_dict()
-    monkeypatch.setattr(verify_pass, "TABLE_ROWS", 4)
+    monkeypatch.setattr(verify_pass, "MOST_WAITING", 4)
     monkeypatch.setattr(segment_tables, "BUFFER_BYTES", 1000)
     monkeypatch.setattr(segment_walker, "SMALL_SEGMENT", 0)
     given_up: list[int] = []
