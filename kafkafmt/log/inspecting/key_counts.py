@@ -25,8 +25,8 @@ class KeyCounter:
         self._bytes = 0
         self._sketches: _Sketches | None = None
 
-    def add(self, keys: Sequence[Any]) -> None:
-        """Count the keys of records. `keys` must not contain null keys."""
+    def add(self, keys: Sequence[Any], size: int) -> None:
+        """Count the keys of records, which have `size` bytes in total. `keys` must not contain null keys."""
         if self._exact is None:
             if self._sketches is not None:
                 self._sketches.add(Counter(keys))
@@ -34,7 +34,7 @@ class KeyCounter:
         before = len(self._exact)
         self._exact.update(keys)
         new = len(self._exact) - before
-        self._bytes += new * (sum(map(len, keys)) // max(len(keys), 1))
+        self._bytes += new * (size // max(len(keys), 1))
         self._limit()
 
     def merge(self, other: KeyCounter) -> None:

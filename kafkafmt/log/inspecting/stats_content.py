@@ -132,9 +132,10 @@ class ContentCounts:
         self._null_keys += int(np.count_nonzero(null_key))
         self._null_values += int(np.count_nonzero(null_value))
         self._tombstones += int(np.count_nonzero(null_value & ~null_key))
-        sizes = np.maximum(key, 0).astype(np.int64) + np.maximum(value, 0)
+        key_sizes = np.maximum(key, 0).astype(np.int64)
+        sizes = key_sizes + np.maximum(value, 0)
         keys = core.make_values(source, columns.key_position, columns.key_length, n)
-        self._keys.add([k for k in keys if k is not None] if null_key.any() else keys)
+        self._keys.add([k for k in keys if k is not None] if null_key.any() else keys, int(key_sizes.sum()))
         if columns.headers:
             self._add_headers(source, columns, sizes)
         self._sizes.add(sizes)

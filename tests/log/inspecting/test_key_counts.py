@@ -17,7 +17,8 @@ def test_most_frequent_keys_are_ordered_by_count_and_then_by_key(top: int) -> No
     keys = [b"key %d" % int(chance.paretovariate(0.7)) for _ in range(20_000)]
     counter = KeyCounter()
     for start in range(0, len(keys), 3000):
-        counter.add(keys[start : start + 3000])
+        added = keys[start : start + 3000]
+        counter.add(added, sum(map(len, added)))
     found = counter.result(top)
     assert found is not None
     assert found.exact
@@ -28,7 +29,9 @@ def test_most_frequent_keys_are_ordered_by_count_and_then_by_key(top: int) -> No
 
 def test_memory_for_the_most_frequent_keys_does_not_depend_on_the_number_of_keys() -> None:
     counter = KeyCounter()
-    counter.add([b"%d" % i for i in range(MOST_KEYS)])
+    keys = [b"%d" % i for i in range(MOST_KEYS)]
+    counter.add(keys, sum(map(len, keys)))
+    del keys
     tracemalloc.start()
     try:
         found = counter.result(10)
