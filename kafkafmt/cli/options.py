@@ -263,7 +263,7 @@ jobs_option: Decorator = click.option(
     metavar="N",
     type=WholeNumber(min=1),
     default=os.cpu_count() or 1,
-    help="Number of partitions to process in parallel.  [default: number of cores]",
+    help="Number of threads that process partitions.  [default: number of cores]",
 )
 isolation_option: Decorator = click.option(
     "--isolation",
