@@ -97,8 +97,10 @@ def counted() -> Iterator[Work]:
         vars(module)["core"] = _Counting(core, work)
     file_view.FileView.read_into = counted_read  # type: ignore[method-assign]
 
-    def counted_append(self: Any, view: memoryview, table: BatchTable, moved: BatchTable, row: int, *rest: Any) -> int:
-        end = append(self, view, table, moved, row, *rest)
+    def counted_append(
+        self: Any, view: memoryview, table: BatchTable, moved: BatchTable, row: int, arena: Any, enough: int
+    ) -> int:
+        end = append(self, view, table, moved, row, arena, enough)
         work.decompressed += int(table["payload_size"][row:end].sum() + moved["payload_size"][row:end].sum())
         return end
 
