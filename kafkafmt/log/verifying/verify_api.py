@@ -126,8 +126,8 @@ def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None =
     plans: list[SegmentPlan] = []
 
     def read(segment: SegmentFile) -> tuple[SegmentPass, SegmentPlan]:
-        found = SegmentPass(first_pass, segment)
-        return found, found.plan()
+        seen = SegmentPass(first_pass, segment)
+        return seen, seen.plan()
 
     with closing(read_in_turn(read, log.segments) if run is None else run.read_ahead(read, log.segments)) as results:
         for segment, result in zip(log.segments, results, strict=True):
@@ -138,7 +138,6 @@ def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None =
                 findings.append(plan.findings)
             deep = BatchDamage()
             intact, audited = first_pass.is_intact(seen, plan), False
-            add_again = partial(first_pass.add_again, seen)
             if plan.first_offset is not None:
                 if shallow:
                     records += _count_headers(log, plan, low, deep, seen)
@@ -146,17 +145,18 @@ def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None =
                     records += seen.records
                 else:
                     audited = low <= plan.first_offset
-                    records += _count_records(log, plan, low, deep, seen, add_again if audited else None)
+                    again = partial(first_pass.add_again, seen) if audited else None
+                    records += _count_records(log, plan, low, deep, seen, again)
             if deep.parts or len(plan.damaged) > 1:
                 damaged.append((segment.name, by_position([plan.damaged, *deep.parts])))
             elif len(plan.damaged):
                 damaged.append((segment.name, plan.damaged))
             if not intact:
-                again = deep if audited else BatchDamage()
+                found = deep if audited else BatchDamage()
                 if not audited and first_pass.needs_batches(plan):
-                    for part in log.parts(plan.first_offset or 0, plan.next_offset or 0, again):
-                        add_again(part)
-                first_pass.end_again(seen, plan, again.changed)
+                    for part in log.parts(plan.first_offset or 0, plan.next_offset or 0, found):
+                        first_pass.add_again(seen, part)
+                first_pass.end_again(seen, plan, found.changed)
             if audit:
                 audit.close(plan)
                 if unusual := seen.unusual.findings():
@@ -164,7 +164,7 @@ def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None =
             if run is not None:
                 run.advance(plan.size)
     first_pass.finish()
-    found = log.losses.findings() + (audit.findings() if audit else [])
+    others = log.losses.findings() + (audit.findings() if audit else [])
     between, end = log.losses.between(), log.losses.at_end()
     damaged = [(lost.file, [lost]) for lost in between] + damaged + ([] if end is None else [(end.file, [end])])
     isolation = audit.read_committed_findings() if audit else []
@@ -183,7 +183,7 @@ def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None =
         next_offset=log.next_offset,
         last_stable_offset=log.transactions.last_stable_offset,
         damaged=spans,
-        findings=Joined([*findings, found, DoubtFindings(log.transactions.doubts), isolation]),
+        findings=Joined([*findings, others, DoubtFindings(log.transactions.doubts), isolation]),
         remote=log.losses.remote,
     )
 

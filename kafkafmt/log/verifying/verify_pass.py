@@ -6,8 +6,6 @@ collected data is used. A damaged segment is read again, according to its plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -77,8 +75,11 @@ class SegmentPass:
 
     def plan(self) -> SegmentPlan:
         """Read the segment once: plan it, and decode its batches."""
-        with self._verify.decoders() as self._decoders:
-            return self._verify.log.plan(self.segment, self.see, self._decoders.scratch)
+        verify = self._verify
+        self._decoders = verify.take_decoders()
+        plan = verify.log.plan(self.segment, self.see, self._decoders.scratch)
+        verify.idle.append(self._decoders)
+        return plan
 
     def see(
         self, position: int, buffer: Buffer, rows: BatchTable, found: BatchSummary, segment_reader: TableReader
@@ -154,24 +155,19 @@ class VerifyPass:
     def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
         self.log = log
         self.audit = audit
-        self._idle: list[Decoders] = []
+        self.idle: list[Decoders] = []
         """Decoders that no thread uses."""
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: int | None = None  # offset after the last batch of the previous segment that has batches
         self._gap_checked = self._gaps = False
         """Whether `_check_gap` was called for the current segment, and whether any call has found missing offsets."""
 
-    @contextmanager
-    def decoders(self) -> Iterator[Decoders]:
-        """Return decoders that only the calling thread uses during a `with` block."""
+    def take_decoders(self) -> Decoders:
+        """Return decoders that no other thread uses. After use, append them to `idle`."""
         try:
-            found = self._idle.pop()
+            return self.idle.pop()
         except IndexError:
-            found = Decoders(self.log)
-        try:
-            yield found
-        finally:
-            self._idle.append(found)
+            return Decoders(self.log)
 
     def begin(self, segment: SegmentFile) -> None:
         """Begin a segment. Its `SegmentPass` may already have collected batches."""
@@ -223,8 +219,9 @@ class VerifyPass:
             table = table.compress(table["base_offset"] > segment.flushed.found.last)
             if not len(table):
                 return
-        with self.decoders() as decoders:
-            markers = read_markers(decoders.markers, part.buffer, table)
+        decoders = self.take_decoders()
+        markers = read_markers(decoders.markers, part.buffer, table)
+        self.idle.append(decoders)
         self.process(segment.segment, _Seen(part.position, table, core.summarize_batches(table), markers))
 
     def end_again(self, segment: SegmentPass, plan: SegmentPlan, changed: bool) -> None:
