@@ -208,7 +208,7 @@ def test_threads_that_read_at_the_same_time_get_their_own_batches(partition: kaf
 
 def test_consumer_that_frees_its_batches_gets_the_same_memory(partition: kafkafmt.Partition) -> None:
     addresses, batches = set(), 0
-    for _ in range(5):
+    for _ in range(10):
         for batch in partition.to_batches(["value"]):
             addresses.add(batch.column("value").buffers()[2].address)
             batches += 1

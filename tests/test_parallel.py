@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from building import batch, record
 
 import kafkafmt
-from kafkafmt.support.parallel import WAITING_PER_THREAD, read_parallel
+from kafkafmt.support import parallel
+from kafkafmt.support.parallel import WAITING_PER_THREAD, Piece
 
 WAIT = 20
 """Time that a test waits for a thread before it fails, in seconds."""
@@ -27,6 +29,11 @@ def sources(counts: list[int]) -> list[Callable[[], Iterator[tuple[int, int]]]]:
         return lambda: ((number, i) for i in range(count))
 
     return [source(number, count) for number, count in enumerate(counts)]
+
+
+def read_parallel(pieces: Sequence[Piece[Any]], threads: int, ordered: bool = True) -> Iterator[Any]:
+    """Read sources that have one piece each."""
+    return parallel.read_parallel([partial(iter, [piece]) for piece in pieces], threads, ordered)
 
 
 def close(items: Iterator[object]) -> None:
@@ -163,6 +170,106 @@ def test_dropped_scan_ends_its_threads() -> None:
     assert scan_threads()
     del items
     assert not scan_threads()
+
+
+def divided(count: int, size: int, number: int = 0) -> Callable[[], Iterator[Piece[tuple[int, int]]]]:
+    """Return a source with `count` pieces of `size` items. Its items are (number of the source, number of the item)."""
+
+    def piece(first: int) -> Piece[tuple[int, int]]:
+        return lambda: ((number, i) for i in range(first, first + size))
+
+    return lambda: (piece(i * size) for i in range(count))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, 16])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_pieces_of_a_source_stay_in_order(threads: int, ordered: bool) -> None:
+    shapes = [(7, 3), (0, 0), (40, 1), (3, 0), (2, 50), (1, 1)]
+    made = [divided(*shape, number) for number, shape in enumerate(shapes)]
+    items = list(parallel.read_parallel(made, threads, ordered))
+    expected = [(number, i) for number, (count, size) in enumerate(shapes) for i in range(count * size)]
+    assert (items if ordered else sorted(items, key=lambda item: item[0])) == expected
+
+
+def test_threads_work_on_pieces_of_one_source_at_the_same_time() -> None:
+    together = threading.Barrier(4)
+
+    def piece() -> Iterator[int]:
+        together.wait(WAIT)
+        yield 1
+
+    assert list(parallel.read_parallel([lambda: [piece] * 8], 4)) == [1] * 8
+
+
+def test_only_one_thread_asks_a_source_for_pieces() -> None:
+    def source() -> Iterator[Piece[int]]:
+        for i in range(50):
+            time.sleep(0.0005)  # a second thread would get "ValueError: generator already executing"
+            yield partial(iter, [i])
+
+    assert list(parallel.read_parallel([source] * 2, 5)) == [*range(50)] * 2
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("size", [1, 100])
+def test_sixteen_threads_read_ahead_by_a_bounded_number_of_items(ordered: bool, size: int) -> None:
+    read: list[None] = []
+
+    def piece() -> Iterator[int]:
+        for _ in range(size):
+            read.append(None)
+            yield 0
+
+    threads = 16
+    items = parallel.read_parallel([lambda: itertools.repeat(piece)] * 3, threads, ordered)
+    for delivered in range(1, 40):
+        next(items)
+        time.sleep(0.002)
+        assert len(read) - delivered <= WAITING_PER_THREAD * threads + 2 * threads
+    assert len(scan_threads()) == threads
+    close(items)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_error_of_a_piece_or_of_its_source_follows_the_items_before_it(threads: int) -> None:
+    def bad() -> Iterator[int]:
+        yield 100
+        raise ValueError("bad")
+
+    def good() -> Iterator[int]:
+        yield 1
+
+    def broken() -> Iterator[Piece[int]]:
+        yield good
+        yield good
+        raise ValueError("bad")
+
+    for source, expected in ((lambda: [good, good, bad, good], [1, 1, 100]), (broken, [1, 1])):
+        found: list[int] = []
+        with pytest.raises(ValueError, match="bad"):
+            found.extend(item for item in parallel.read_parallel([source, source], threads))
+        items = parallel.read_parallel([source, source], threads)
+        assert list(itertools.islice(items, len(expected))) == expected
+        with pytest.raises(ValueError, match="bad"):
+            next(items)
+
+
+def test_closing_ends_threads_that_wait_and_closes_sources() -> None:
+    closed: list[int] = []
+
+    def source() -> Iterator[Piece[int]]:
+        try:
+            while True:
+                yield lambda: iter(range(10))
+        finally:
+            closed.append(1)
+
+    items = parallel.read_parallel([source] * 3, 5)
+    next(items)
+    time.sleep(0.02)
+    close(items)
+    assert not scan_threads()
+    assert 1 <= len(closed) <= 3
 
 
 @pytest.fixture

@@ -93,15 +93,21 @@ class BufferPool:
 
 
 def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, _: weakref.ref[ByteArray]) -> None:
-    """Keep the memory of a deleted array for reuse, or free it if the pool is full or idle for IDLE_SECONDS."""
+    """Keep the memory of a deleted array for reuse, unless the pool has been idle for IDLE_SECONDS."""
     # This function runs in the thread that deletes the last reference to the array, possibly in the
     # middle of another function. A lock could cause a deadlock. Therefore, it uses no lock and
     # starts no thread.
     pool = owner()
     if pool is not None:
         del pool._lent[number]
-        if pool.unused + len(memory) <= pool._limit and not pool.idle():
-            pool._unused[number] = memory
+        if len(memory) > pool._limit or pool.idle():
+            return
+        # The memory that has been unused for the longest time may have a size that is no longer requested.
+        for oldest in list(pool._unused):
+            if pool.unused + len(memory) <= pool._limit:
+                break
+            pool._unused.pop(oldest, None)
+        pool._unused[number] = memory
 
 
 def _release_when_idle(owner: weakref.ref[BufferPool]) -> None:

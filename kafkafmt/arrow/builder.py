@@ -118,7 +118,7 @@ class ArrowBuilder:
     """Builds Arrow record batches of about `target_bytes` bytes from decoded Kafka records of one partition."""
 
     # `timestamps_out_of_range` counts timestamps that int64 microseconds cannot hold. The column
-    # contains null for them.
+    # contains null for them. `built_bytes` is the estimated size of all Arrow record batches.
 
     def __init__(
         self, topic: str, partition: int, schema: pa.Schema = SCHEMA, target_bytes: int = TARGET_BYTES
@@ -128,6 +128,7 @@ class ArrowBuilder:
         self.columns: ArrowColumns = ArrowColumns(decoded_names(schema))
         self.timestamps_out_of_range: int = 0
         self.rows: int = 0
+        self.built_bytes: int = 0
         self._with_headers = "headers" in schema.names
         self._header_bytes = 0
         self._header_ends: GrowingArray | None = None
@@ -162,7 +163,9 @@ class ArrowBuilder:
 
     def flush(self) -> pa.RecordBatch:
         """Remove all rows from the builder, and return them as an Arrow record batch, possibly an empty one."""
-        columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
+        columns, size = self.columns, self.bytes
+        scale = 1.06 * self.target_bytes / max(size, 1)
+        self.built_bytes += size
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
         rooms = {
             name: min(max(int(columns.filled(name) * scale), 1 << 16), 2 * self.target_bytes) + COPY_SLACK

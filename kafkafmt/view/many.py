@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from .._backend import core
 from ..support import arguments
-from ..support.parallel import read_parallel
 from .partition import Partition
+from .pieces import read_partitions
 from .selection_arguments import SelectionArguments, parse_selection
 
 if TYPE_CHECKING:
@@ -50,13 +49,13 @@ def read_batches(
     # threads would read more records than needed.
     from ..arrow.builder import schema_of
 
-    names = schema_of(columns).names
+    schema = schema_of(columns)
     parse_selection(selection, "columns", "threads", "ordered", "limit")
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
     most = arguments.optional_integer("limit", limit, 0)
     if most is None:
-        return read_parallel([partial(p.to_batches, names, **selection) for p in partitions], count, bool(ordered))
-    return _first_batches(partitions, names, most, selection)
+        return read_partitions([p.batches(schema, selection) for p in partitions], count, bool(ordered))
+    return _first_batches(partitions, schema.names, most, selection)
 
 
 def _first_batches(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -15,6 +16,7 @@ from ..log.reading import (
     Follower,
     Followers,
     HasFileno,
+    OffsetInterval,
     OnDamage,
     Sent,
     Time,
@@ -24,9 +26,11 @@ from ..log.reading import (
 from ..records import Chunk
 from ..support import arguments
 from ..support.notebook import html_table
+from ..support.sharing import SharedIterator
 from ..types import COLUMNS, RecordColumns
 from .finding import Finding
 from .offsets import PartitionOffsets
+from .pieces import PartitionBatches, read_partitions
 from .selection_arguments import SelectionArguments, parse_selection
 
 if TYPE_CHECKING:
@@ -268,18 +272,26 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         return lists if most is None else _first_records(lists, most)
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
     ) -> Iterator[pa.RecordBatch]:
         """Return an iterator of Arrow record batches of about 8 MB each.
 
-        The memory use does not depend on the size of the partition. Several threads may share the
-        iterator.
+        One thread reads and checks the batches, and several threads decode their records. Several
+        threads may share the iterator.
 
         Parameters
         ----------
         columns : sequence of str, optional
             Names of the columns, in the order of the result. By default, all columns that
             `to_arrow` lists except `timestampMillis`.
+        threads : int, optional
+            Largest number of threads, 1 or higher. By default, the number of CPUs. If `limit` is
+            given, or if the partition is small, no threads are started.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
         **selection
@@ -303,12 +315,33 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         from ..arrow.builder import ArrowBuilder, record_batches, schema_of
 
         schema = schema_of(columns)
-        builder = ArrowBuilder(self.topic, self.partition, schema)
+        count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
         most = arguments.optional_integer("limit", limit, 0)
-        return record_batches(self._chunks(builder.columns, selection, "columns", "limit"), builder, most)
+        parsed, skip = parse_selection(selection, "columns", "threads", "limit")
+        interval, on_damage = parsed.resolve(self.log), self._on_damage(skip)
+        if most is None:
+            return SharedIterator(read_partitions([PartitionBatches(self, schema, lambda: interval, on_damage)], count))
+        builder = ArrowBuilder(self.topic, self.partition, schema)
+        return record_batches(self.log.chunks(builder.columns, interval, on_damage=on_damage), builder, most)
+
+    def batches(self, schema: pa.Schema, selection: SelectionArguments) -> PartitionBatches:
+        """Return the selected records as Arrow record batches that several threads can read."""
+        parsed, skip = parse_selection(selection)
+        damaged: list[Damage] = []
+
+        def interval() -> OffsetInterval:
+            self.damaged = damaged
+            return parsed.resolve(self.log)
+
+        return PartitionBatches(self, schema, interval, damaged.append if skip else None)
 
     def to_reader(
-        self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
     ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
@@ -318,12 +351,13 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         from ..arrow.builder import reader, schema_of
 
         schema = schema_of(columns)
-        return reader(schema, self.to_batches(schema.names, limit=limit, **selection))
+        return reader(schema, self.to_batches(schema.names, threads=threads, limit=limit, **selection))
 
     def to_arrow(
         self,
         columns: Sequence[str] | None = None,
         *,
+        threads: int | None = None,
         limit: int | None = None,
         start: int | None = None,
         end: int | None = None,
@@ -342,6 +376,8 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         columns : sequence of str, optional
             Names of the columns, in the order of the result. By default, all columns listed below
             except `timestampMillis`.
+        threads : int, optional
+            Number of threads, as in `to_batches`.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
         start, end, start_time, end_time, on_error, control, below_log_start, isolation, partial : optional
@@ -379,6 +415,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         """
         return self.to_reader(
             columns,
+            threads=threads,
             limit=limit,
             start=start,
             end=end,

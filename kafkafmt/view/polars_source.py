@@ -13,7 +13,6 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ON_ERROR, READ_UNCOMMITTED, Isolation, OnError
@@ -21,13 +20,13 @@ from ..errors import KafkaFormatError
 from ..log import Damage
 from ..log.catalog import Sources, choose_partitions, resolve
 from ..log.finding import ANYTHING, COLUMNS, PARTITION, TIMESTAMP, TOPIC, AllOf, AnyOf, Comparison, Filter, narrowed
-from ..log.reading import Selection
+from ..log.reading import OffsetInterval, Selection
 from ..support import arguments
 from ..support.extras import install_line
-from ..support.parallel import read_parallel
 from ..support.text import quantity
 from . import Partition
 from . import open as open_log
+from .pieces import PartitionBatches, read_partitions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,9 +150,9 @@ def scan_polars(
         # If n_rows is given, also read the rows that the predicate removes, because n_rows counts them.
         filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
         read_names = schema_of([*names, *used] or [PARTITION])
-        sources = [partial(_batches, p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
+        sources = [_Frames(p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
         left = n_rows
-        for batch in read_parallel(sources, count if n_rows is None else 1) if left != 0 else ():
+        for batch in read_partitions(sources, count if n_rows is None else 1) if left != 0 else ():
             frame = pl.DataFrame(batch)
             if left is not None:
                 frame = frame.head(left)
@@ -167,39 +166,54 @@ def scan_polars(
     return register_io_source(read, schema=pl.DataFrame(reader(schema, [])).schema)
 
 
-def _batches(
-    partition: Partition, schema: pa.Schema, selection: Selection, filtered: Filter, skip: bool, most: int | None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a partition that may match the filter. Stop after about `most` records."""
-    log = partition.log
-    interval = narrowed(selection.resolve(log), filtered, log, selection.below_log_start)
-    if interval is None:
-        return
+class _Frames(PartitionBatches):
+    """The records of a partition that may match a filter."""
 
-    def on_damage(damage: Damage) -> None:
-        where = f"{log.directory.path / damage.file}, {quantity(damage.length, 'byte')} at position {damage.position}"
-        warnings.warn(f"{where}, are omitted: {damage.message}", RuntimeWarning, stacklevel=2)
+    def __init__(
+        self,
+        partition: Partition,
+        schema: pa.Schema,
+        selection: Selection,
+        filtered: Filter,
+        skip: bool,
+        most: int | None,
+    ) -> None:
+        log = partition.log
 
-    from ..arrow.builder import ArrowBuilder
+        def interval() -> OffsetInterval | None:
+            return narrowed(selection.resolve(log), filtered, log, selection.below_log_start)
 
-    builder, limit, delivered = ArrowBuilder(partition.topic, partition.partition, schema), FIRST_ROWS, 0
-    try:
-        for chunk in log.chunks(builder.columns, interval, on_damage=on_damage if skip else None):
-            for batch in builder.add(chunk):
-                delivered += batch.num_rows
-                yield batch
-            if most is not None and delivered + builder.rows >= most:
-                break
-            if builder.rows >= limit:
-                limit *= GROWTH
-                delivered += builder.rows
+        def on_damage(damage: Damage) -> None:
+            size = quantity(damage.length, "byte")
+            where = f"{log.directory.path / damage.file}, {size} at position {damage.position}"
+            warnings.warn(f"{where}, are omitted: {damage.message}", RuntimeWarning, stacklevel=2)
+
+        super().__init__(partition, schema, interval, on_damage if skip else None)
+        self._most = most
+
+    def plain(self) -> Iterator[pa.RecordBatch]:
+        """Yield small Arrow record batches first. Stop after about `most` records."""
+        interval = self._interval()
+        if interval is None:
+            return
+        builder, limit, delivered = self._new_builder(), FIRST_ROWS, 0
+        try:
+            for chunk in self._log.chunks(builder.columns, interval, on_damage=self._on_damage):
+                for batch in builder.add(chunk):
+                    delivered += batch.num_rows
+                    yield batch
+                if self._most is not None and delivered + builder.rows >= self._most:
+                    break
+                if builder.rows >= limit:
+                    limit *= GROWTH
+                    delivered += builder.rows
+                    yield builder.flush()
+        except KafkaFormatError:
+            if builder.rows:
                 yield builder.flush()
-    except KafkaFormatError:
+            raise
         if builder.rows:
             yield builder.flush()
-        raise
-    if builder.rows:
-        yield builder.flush()
 
 
 def filter_of(predicate: pl.Expr) -> Filter:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...records.batch_errors import BatchErrors
-from ...types import BatchTable, Buffer, IntArray, last_offset, last_offsets
+from ...types import BatchTable, Buffer, ByteArray, IntArray, byte_view, last_offset, last_offsets
 from ..damage import (
     UNKNOWN_COUNT,
     DamageColumns,
@@ -23,10 +24,16 @@ from ..damage import (
 )
 from ..findings import Damage
 
+Memory = Callable[[int], ByteArray]
+"""Function that returns an array of at least the given number of bytes."""
+
 
 @dataclass
 class Part:
     """Batches of a segment that were read into one buffer. The object is valid until the next `Part` is read."""
+
+    # If a `Memory` was given to the reader, the object stays valid. However, its walker is then only valid until the
+    # next `Part` is read.
 
     plan: SegmentPlan
     run: Run
@@ -35,6 +42,18 @@ class Part:
     buffer: Buffer
     table: BatchTable
     before: int  # last offset that precedes the first batch
+
+    def copied(self, memory: Memory) -> Part:
+        """Return a copy with its own memory, which contains only the batches in the table."""
+        if not len(self.table):
+            return replace(self, buffer=b"")
+        positions = self.table["position"].astype(np.int64)
+        begin, end = int(positions.min()), int((positions + self.table["size"]).max())
+        buffer, table = memory(end - begin)[: end - begin], self.table.copy()
+        buffer[:] = np.frombuffer(byte_view(self.buffer)[begin:end], np.uint8)
+        table["position"] -= begin
+        table["payload_position"] -= begin
+        return replace(self, position=self.position + begin, buffer=buffer, table=table)
 
     def last_offset(self, i: int) -> int:
         return last_offset(self.table[i])

@@ -14,12 +14,13 @@ from ...records import Chunk, RecordReader
 from ...records.batch_errors import BatchErrors
 from ...records.reader import ALL_OFFSETS, OffsetLimits
 from ...types import COLUMNS, BatchTable, RecordColumns
-from ..damage import Scratch
+from ..damage import DamagedSpans, Scratch, Walker
 from ..findings import Damage, DamagedLogError
 from ..formats import Epochs, believable_epochs, epochs_of
 from ..scanning import share_of
+from ..storage import FileView
 from ..transactions import Transactions, find_transactions, open_at_end, outcomes_near
-from .part import Part
+from .part import Memory, Part
 from .planned_log import PlannedLog
 from .segment_reader import BatchDamage, OnDamage, SegmentReader
 from .segments_ahead import SegmentsAhead
@@ -140,6 +141,7 @@ class PartitionLog(PlannedLog):
         on_damage: OnDamage | None,
         headers_only: bool = False,
         on_loss: OnDamage | None = ignore,
+        memory: Memory | None = None,
     ) -> Iterator[Part]:
         """Yield the batches that contain offsets in [start, end), in offset order, as `Part` objects.
 
@@ -149,7 +151,8 @@ class PartitionLog(PlannedLog):
         can be empty, and larger byte ranges are checked at once.
 
         `on_loss` is called like `on_damage` with lost offsets that overlap [start, end), which are not
-        in any file. By default, they are not searched.
+        in any file. By default, they are not searched. If `memory` is given, each `Part` gets its own
+        memory from it, and stays valid.
         """
         ahead, scratch = SegmentsAhead(self.segments_in(start, end), start, end, self.shares), Scratch()
         on_damage, on_loss = on_damage or self._raise, on_loss or self._raise
@@ -161,7 +164,8 @@ class PartitionLog(PlannedLog):
         reached = -1
         for segment in ahead:
             reached, share = -1, self.shares.get(segment.name)
-            for part in SegmentReader(self, segment, start, end, on_damage, headers_only, scratch).parts():
+            segment_reader = SegmentReader(self, segment, start, end, on_damage, headers_only, scratch, memory)
+            for part in segment_reader.parts():
                 if reached < 0 and on_loss is not ignore and not part.run.position:
                     report(self.losses.before(segment, part.run.first_offset))
                 reached = part.last_offset(len(part.table) - 1) + 1
@@ -216,49 +220,12 @@ class PartitionLog(PlannedLog):
             on_loss = on_damage
         elif on_loss is None:
             on_loss = ignore
-        if interval is None:
-            interval = OffsetInterval(self.log_start_offset)
-        transactions: Transactions | None = None
-        if interval.committed and past_open:
-            transactions = self.transactions
-        elif interval.committed:
-            transactions = self.transactions_in(interval.low, interval.high)
-            interval = interval.stable(transactions.last_stable_offset, not transactions.open)
-        low, high = interval.low, interval.high
-        reader = RecordReader(
-            names,
-            capacity=capacity,
-            first_offset=low,
-            end_offset=high,
-            selected=interval.selected,
-            max_batch_bytes=self.max_batch_bytes,
-            partial=interval.partial and on_damage is not None,
-        )
-        for part in self.parts(low, interval.damage_high, on_damage, on_loss=on_loss):
-            table = part.batches_near(low, interval.damage_high)
-            summary = core.summarize_batches(table)
-            if not interval.control and summary.attributes & CONTROL_BIT:
-                table = table.compress((table["attributes"] & CONTROL_BIT) == 0)  # faster than table[mask]
-            if transactions is not None:
-                table = transactions.committed(table)
+        decoding = Decoding(self, interval or OffsetInterval(self.log_start_offset), on_damage is not None, past_open)
+        reader = decoding.reader(names, capacity)
+        for part, table in decoding.parts(on_damage, on_loss):
             if select is not None:
                 table = select(part, table)
-            errors = BatchErrors()
-
-            def refuse(row: Any, error: KafkaFormatError, part: Part = part) -> None:
-                found = BatchErrors()
-                found.add(int(row["position"]), error)
-                for damage in part.damage_of(found).within(low, interval.damage_high):
-                    raise DamagedLogError(damage, str(self.directory.path)) from error
-
-            yield from reader.read(part.buffer, table, refuse if on_damage is None else errors)
-            if errors and on_damage is not None:
-                damaged = part.damage_of(errors).within(low, interval.damage_high)
-                if isinstance(on_damage, BatchDamage):
-                    on_damage.add(damaged)
-                else:
-                    for damage in damaged:
-                        on_damage(damage)
+            yield from decoding.chunks(reader, part, table, on_damage)
         self.decompress_seconds += reader.decompress_seconds
 
     def records(
@@ -272,3 +239,94 @@ class PartitionLog(PlannedLog):
         chunks = self.chunks(COLUMNS, interval, on_damage=on_damage, past_open=past_open, capacity=1024)
         for source, columns in chunks:
             yield from core.make_records(source, columns)
+
+
+class Decoding:
+    """Selects the batches of an offset interval, and decodes their records.
+
+    One thread iterates over `parts`. Other threads can decode them at the same time, each with its own
+    reader.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The partition.
+    interval : OffsetInterval
+        The records to read.
+    skips : bool
+        Whether damage is skipped. The methods then require a callback.
+    past_open : bool
+        See `PartitionLog.chunks`.
+    """
+
+    def __init__(self, log: PartitionLog, interval: OffsetInterval, skips: bool, past_open: bool = False) -> None:
+        self._log = log
+        self._transactions: Transactions | None = None
+        if interval.committed and past_open:
+            self._transactions = log.transactions
+        elif interval.committed:
+            self._transactions = log.transactions_in(interval.low, interval.high)
+            stable = self._transactions
+            interval = interval.stable(stable.last_stable_offset, not stable.open)
+        self._interval = interval
+        self._partial = interval.partial and skips
+        self._own_memory = False
+
+    def reader(self, names: Collection[str] | RecordColumns, capacity: int = 16384) -> RecordReader:
+        """Return a reader for the method `chunks`."""
+        return RecordReader(
+            names,
+            capacity=capacity,
+            first_offset=self._interval.low,
+            end_offset=self._interval.high,
+            selected=self._interval.selected,
+            max_batch_bytes=self._log.max_batch_bytes,
+            partial=self._partial,
+        )
+
+    def parts(
+        self, on_damage: OnDamage | None, on_loss: OnDamage | None, memory: Memory | None = None
+    ) -> Iterator[tuple[Part, BatchTable]]:
+        """Yield each `Part` with its selected batches. `PartitionLog.parts` describes the parameters."""
+        interval, self._own_memory = self._interval, memory is not None
+        low, end = interval.low, interval.damage_high
+        for part in self._log.parts(low, end, on_damage, on_loss=on_loss, memory=memory):
+            table = part.batches_near(low, end)
+            summary = core.summarize_batches(table)
+            if not interval.control and summary.attributes & CONTROL_BIT:
+                table = table.compress((table["attributes"] & CONTROL_BIT) == 0)  # faster than table[mask]
+            if self._transactions is not None:
+                table = self._transactions.committed(table)
+            yield part, table
+
+    def chunks(
+        self, reader: RecordReader, part: Part, table: BatchTable, on_damage: OnDamage | None
+    ) -> Iterator[Chunk]:
+        """Yield the decoded records of batches. Then pass the batches that cannot be decoded to `on_damage`."""
+        errors = BatchErrors()
+
+        def refuse(row: Any, error: KafkaFormatError) -> None:
+            found = BatchErrors()
+            found.add(int(row["position"]), error)
+            for damage in self._damage_of(part, found):
+                raise DamagedLogError(damage, str(self._log.directory.path)) from error
+
+        yield from reader.read(part.buffer, table, refuse if on_damage is None else errors)
+        if errors and on_damage is not None:
+            damaged = self._damage_of(part, errors)
+            if isinstance(on_damage, BatchDamage):
+                on_damage.add(damaged)
+            else:
+                for damage in damaged:
+                    on_damage(damage)
+
+    def _damage_of(self, part: Part, errors: BatchErrors) -> DamagedSpans:
+        """Describe the batches in the interval that cannot be decoded."""
+        if not self._own_memory:
+            found = part.damage_of(errors)
+        else:  # another thread may use the walker or has closed its file
+            segment = part.plan.segment
+            with FileView(segment.place, fill_unreadable=True) as view:
+                walker = Walker(view, segment.base_offset or 0, self._log.max_batch_bytes)
+                found = replace(part, walker=walker).damage_of(errors)
+        return found.within(self._interval.low, self._interval.damage_high)

@@ -14,7 +14,7 @@ from ..damage import EventDamage, Events, Run, Scratch, SegmentPlan, Walker, wit
 from ..findings import Damage, Joined
 from ..scanning import MAX_HEADERS_READ, reach
 from ..storage import FileView, named
-from .part import Part
+from .part import Memory, Part
 from .planned_log import PlannedLog
 from .remainder import Remainder
 from .single_pass import SinglePass
@@ -64,6 +64,7 @@ class SegmentReader:
         on_damage: OnDamage,
         headers_only: bool = False,
         scratch: Scratch | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self._log = log
         self._segment = segment
@@ -71,6 +72,7 @@ class SegmentReader:
         self._on_damage = on_damage
         self._headers_only = headers_only
         self._scratch = scratch
+        self._memory = memory
 
     def parts(self) -> Iterator[Part]:
         """Yield the batches, in offset order."""
@@ -84,7 +86,7 @@ class SegmentReader:
                 if view is None:
                     return
                 limit, cleaned = log.max_batch_bytes, log.directory.cleaned
-                single = SinglePass(view, segment, share, limit, cleaned, self._headers_only)
+                single = SinglePass(view, segment, share, limit, cleaned, self._headers_only, self._memory)
                 if plan is None:
                     yield from single.parts(self._start, self._end)
                     if single.complete:
@@ -124,7 +126,7 @@ class SegmentReader:
                     trimmed, lost = rest.trimmed(part)
                     self._report(lost)
                     if trimmed is not None:
-                        yield trimmed
+                        yield trimmed if self._memory is None else trimmed.copied(self._memory)
             self._report(damaged)
         if isinstance(self._on_damage, EventDamage):
             self._on_damage.end(self._segment.name)

@@ -40,7 +40,7 @@ from ..scanning import (
     whole_segment,
 )
 from ..storage import FileView, aligned_buffer
-from .part import Part
+from .part import Memory, Part
 
 SMALLEST_BATCH = 61
 HEADERS_RANGE_BYTES = 8 << 20  # approximate size of a byte range, in bytes, if only the batch headers are needed
@@ -51,7 +51,8 @@ class SinglePass:
     """Reads a byte range of an open segment, or the whole segment, in one pass."""
 
     # `headers_only`: if possible, the buffers of the `Part` objects are empty, the byte ranges are larger, and none is
-    # held in memory. UnavailableSegmentError: the file is too small for `share`.
+    # held in memory. `memory` provides the memory of each `Part`, so that all of them stay valid; by default, they use the
+    # same memory. UnavailableSegmentError: the file is too small for `share`.
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class SinglePass:
         max_batch_bytes: int,
         compacted: bool,
         headers_only: bool = False,
+        memory: Memory | None = None,
     ) -> None:
         if share is not None and view.size < share.end.position:
             raise changed(segment, f"it has {quantity(view.size, 'byte')} now, but had at least {share.end.position}")
@@ -74,6 +76,7 @@ class SinglePass:
         self._last_possible = whole_segment(segment, 0).end.upto
         self._max_batch_bytes = max_batch_bytes
         self._headers_only = headers_only and view.fileno() >= 0
+        self._memory = memory
         self._walker = Walker(view, segment.base_offset or 0, max_batch_bytes)
         self._buffer: ByteArray = np.empty(0, np.uint8)
         self._table: BatchTable = np.empty(0, BATCH_DTYPE)
@@ -89,7 +92,8 @@ class SinglePass:
         if ranges is None:
             return
         largest = max(r.size for r in ranges)
-        self._buffer = aligned_buffer(min(largest, PIECE_BYTES) if self._headers_only else largest)
+        if self._memory is None:
+            self._buffer = aligned_buffer(min(largest, PIECE_BYTES) if self._headers_only else largest)
         self._table = np.empty(min(largest, MAX_RANGE_BYTES) // SMALLEST_BATCH + 1, BATCH_DTYPE)
         self._view.expect(ranges[0].start.position, ranges[-1].end.position)
         for i, found in enumerate(ranges):
@@ -175,12 +179,15 @@ class SinglePass:
                 return 0, self._buffer[:0], self._table[:count]
             if len(self._buffer) < size:  # a batch may be larger than the buffer
                 self._buffer = aligned_buffer(size)
-        buffer = self._buffer[:size]
+        buffer = self._buffer[:size] if self._memory is None else self._memory(size)[:size]
         if self._view.read_into(buffer, begin) < size:
             return None
         scan = core.scan_batches(buffer, self._table, 0, size)
         whole = scan.error is None and scan.position == size and scan.count
-        return (begin, buffer, self._table[: scan.count]) if whole else None
+        if not whole:
+            return None
+        table = self._table[: scan.count]
+        return begin, buffer, table if self._memory is None else table.copy()
 
     def _following(self, found: Range, last: int, dense: bool) -> int | None:
         """Return the lowest offset that the batches after a byte range can have."""
