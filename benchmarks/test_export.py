@@ -60,7 +60,7 @@ def _row_groups(batches: list[pa.RecordBatch]) -> Iterator[pa.Table]:
 def _write_repeatedly(source: str, name: str, target: str, level: int, rows: int, ready: Any, go: Any) -> None:
     """Write `rows` rows of existing batches each time `go` is released, like one task after another."""
     partition = kafkafmt.open(source)[name, 0]
-    batches = [batch for batch, _ in zip(partition.to_batches(COLUMNS), range(READY_BATCHES), strict=False)]
+    batches = [batch for batch, _ in zip(partition.to_batches(COLUMNS, threads=1), range(READY_BATCHES), strict=False)]
     groups = list(_row_groups(batches))
     size = sum(g.num_rows for g in groups)
     while True:

@@ -126,7 +126,7 @@ def test_into_arrow(benchmark: Any, partition: Partition) -> None:
         "columns": columns,
         "Arrow from memory": lambda: consumed(from_memory(), 0),
         "Arrow from memory, with pauses": lambda: consumed(from_memory(), PAUSE),
-        "Arrow from files": lambda: consumed(partition.to_batches(FOUR), 0),
+        "Arrow from files": lambda: consumed(partition.to_batches(FOUR, threads=1), 0),
         "copies alone": copies_alone,
         "columns from files": columns_from_files,
         "read() of the files": read_only,

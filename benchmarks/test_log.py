@@ -47,7 +47,7 @@ def test_arrow(compare: Callable[..., object], segments: Path) -> None:
 
     def ours() -> int:
         (partition,) = kafkafmt.open(segments)
-        return sum(batch.num_rows for batch in partition.to_batches(FOUR))
+        return sum(batch.num_rows for batch in partition.to_batches(FOUR, threads=1))
 
     compare("into Arrow", ours, "buffers in memory", lambda: sum(kernel() for kernel in kernels), rounds=7)
 

@@ -249,8 +249,8 @@ class Log(OpenedLog):
             Glob patterns for topic names. By default, all topics except Kafka's internal topics
             (``__…``) are read.
         threads : int, optional
-            Largest number of partitions that are read at the same time, 1 or higher. By default,
-            the number of CPUs. If `limit` is given, one partition is read at a time.
+            Largest number of threads, 1 or higher. By default, the number of CPUs. If it is 1, or
+            if `limit` is given, one partition after another is read without threads.
         ordered : bool, default True
             Read the partitions in the order of topic and number. If False, the reader returns each
             Arrow record batch as soon as it is complete. In both cases, those of one partition are
@@ -266,7 +266,8 @@ class Log(OpenedLog):
         -------
         pyarrow.RecordBatchReader
             A reader of Arrow record batches of about 8 MB. Each contains records of only one
-            partition. At most about four of them per thread are in memory at the same time.
+            partition. At most about four of them and 16 MiB of stored batches per thread are in
+            memory at the same time.
 
         Raises
         ------

@@ -311,6 +311,11 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         TypeError, ValueError
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
+
+        Notes
+        -----
+        At most about four Arrow record batches and 16 MiB of stored batches per thread are in memory
+        at the same time.
         """
         from ..arrow.builder import ArrowBuilder, record_batches, schema_of
 

@@ -87,8 +87,7 @@ def scan_polars(
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
         damage.
     threads : int, optional
-        Number of partitions that are read at the same time, 1 or higher. By default, the number of
-        CPUs.
+        Largest number of threads, 1 or higher. By default, the number of CPUs.
 
     Returns
     -------

@@ -174,7 +174,9 @@ class Topic(OpenedLog):
     ) -> Iterator[pa.RecordBatch]:
         """Read the partitions in parallel, and return an iterator of Arrow record batches.
 
-        Each partition is read by one thread. Several threads may share the iterator.
+        One thread at a time reads and checks the batches of a partition. Several threads decompress and
+        decode their records, also if the topic has only one partition. Several threads may share the
+        iterator.
 
         Parameters
         ----------
@@ -182,8 +184,8 @@ class Topic(OpenedLog):
             Names of the columns, in the order of the result. By default, all columns that
             `Partition.to_arrow` lists except `timestampMillis`.
         threads : int, optional
-            Largest number of partitions that are read at the same time, 1 or higher. By default,
-            the number of CPUs. If `limit` is given, one partition is read at a time.
+            Largest number of threads, 1 or higher. By default, the number of CPUs. If it is 1, or
+            if `limit` is given, one partition after another is read without threads.
         ordered : bool, default True
             Return the Arrow record batches of one partition after another. If False, return each of
             them as soon as it is read. In both cases, those of one partition are in offset order.
@@ -211,7 +213,8 @@ class Topic(OpenedLog):
 
         Notes
         -----
-        At most about four Arrow record batches per thread are in memory at the same time.
+        At most about four Arrow record batches and 16 MiB of stored batches per thread are in memory
+        at the same time.
         """
         return SharedIterator(read_batches(self.partitions, columns, threads, ordered, limit, selection))
 
