@@ -14,10 +14,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..constants import MAX_OFFSET
 from ..log import Damage
 from ..log.reading import Decoding, OffsetInterval, OnDamage, Part
 from ..log.storage import aligned_buffer
 from ..support.parallel import Piece, read_parallel
+from ..support.paths import UrlPath
 from ..types import BatchTable, ByteArray, byte_view
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 16 << 20
 """Largest size of the stored batches of a piece, unless it is a single `Part`."""
 SMALL_BYTES = 4 << 20
-"""If the segments of a partition have at most this size, one thread reads it, because starting a thread takes time."""
+"""Local logs of at most this size are read without threads, because starting threads takes time."""
 
 Item: TypeAlias = "pa.RecordBatch | Callable[[], None]"
 """An Arrow record batch, or a function that the consumer calls to report damage."""
@@ -72,9 +74,10 @@ class PartitionBatches:
         """Memory for the stored batches of the next pieces."""
 
     @property
-    def small(self) -> bool:
-        """Whether one thread reads the partition as fast as several threads."""
-        return sum(segment.size for segment in self._log.segments) <= SMALL_BYTES
+    def size(self) -> int:
+        """Size of the segments in bytes. If they have URLs, MAX_OFFSET, because threads then always save time."""
+        segments = self._log.segments
+        return MAX_OFFSET if any(isinstance(s.folder, UrlPath) for s in segments) else sum(s.size for s in segments)
 
     def plain(self) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow record batches, all of which are read in this thread."""
@@ -179,7 +182,7 @@ def read_partitions(
     partitions: Sequence[PartitionBatches], threads: int, ordered: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """Yield the Arrow record batches of several partitions. At most `threads` threads read them."""
-    if threads == 1 or (len(partitions) == 1 and partitions[0].small):
+    if threads == 1 or sum(p.size for p in partitions) <= SMALL_BYTES:
         yield from chain.from_iterable(p.plain() for p in partitions)
         return
     for item in read_parallel([p.pieces for p in partitions], threads, ordered):
