@@ -325,7 +325,9 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         parsed, skip = parse_selection(selection, "columns", "threads", "limit")
         interval, on_damage = parsed.resolve(self.log), self._on_damage(skip)
         if most is None:
-            return SharedIterator(read_partitions([PartitionBatches(self, schema, lambda: interval, on_damage)], count))
+            return SharedIterator(
+                read_partitions([PartitionBatches(self.log, schema, lambda: interval, on_damage)], count)
+            )
         builder = ArrowBuilder(self.topic, self.partition, schema)
         return record_batches(self.log.chunks(builder.columns, interval, on_damage=on_damage), builder, most)
 
@@ -338,7 +340,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             self.damaged = damaged
             return parsed.resolve(self.log)
 
-        return PartitionBatches(self, schema, interval, damaged.append if skip else None)
+        return PartitionBatches(self.log, schema, interval, damaged.append if skip else None)
 
     def to_reader(
         self,

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..constants import MAX_OFFSET
-from ..log import Damage
+from ..log import Damage, PartitionLog
 from ..log.reading import Decoding, OffsetInterval, OnDamage, Part
 from ..log.storage import aligned_buffer
 from ..support.parallel import Piece, read_parallel
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from ..arrow.builder import ArrowBuilder
     from ..records import Chunk, RecordReader
-    from .partition import Partition
 
 PIECE_BYTES = 16 << 20
 """Largest size of the stored batches of a piece, unless it is a single `Part`."""
@@ -60,13 +59,12 @@ class PartitionBatches:
 
     def __init__(
         self,
-        partition: Partition,
+        log: PartitionLog,
         schema: pa.Schema,
         interval: Callable[[], OffsetInterval | None],
         on_damage: OnDamage | None,
     ) -> None:
-        self._partition, self._log = partition, partition.log
-        self._schema, self._interval, self._on_damage = schema, interval, on_damage
+        self._log, self._schema, self._interval, self._on_damage = log, schema, interval, on_damage
         self._decoders: list[tuple[ArrowBuilder, RecordReader]] = []
         self._growth = 1.0
         """Size of the Arrow record batches of the latest piece, divided by the size of its stored batches."""
@@ -161,7 +159,7 @@ class PartitionBatches:
     def _new_builder(self) -> ArrowBuilder:
         from ..arrow.builder import ArrowBuilder
 
-        return ArrowBuilder(self._partition.topic, self._partition.partition, self._schema)
+        return ArrowBuilder(self._log.topic, self._log.partition, self._schema)
 
 
 def _even_size(expected: float) -> int:

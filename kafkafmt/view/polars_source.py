@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ON_ERROR, READ_UNCOMMITTED, Isolation, OnError
 from ..errors import KafkaFormatError
-from ..log import Damage
+from ..log import Damage, PartitionLog
 from ..log.catalog import Sources, choose_partitions, resolve
 from ..log.finding import ANYTHING, COLUMNS, PARTITION, TIMESTAMP, TOPIC, AllOf, AnyOf, Comparison, Filter, narrowed
 from ..log.reading import OffsetInterval, Selection
@@ -149,7 +149,7 @@ def scan_polars(
         # If n_rows is given, also read the rows that the predicate removes, because n_rows counts them.
         filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
         read_names = schema_of([*names, *used] or [PARTITION])
-        sources = [_Frames(p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
+        sources = [_Frames(p.log, read_names, selection, filtered, skip, n_rows) for p in partitions()]
         left = n_rows
         for batch in read_partitions(sources, count if n_rows is None else 1) if left != 0 else ():
             frame = pl.DataFrame(batch)
@@ -170,15 +170,13 @@ class _Frames(PartitionBatches):
 
     def __init__(
         self,
-        partition: Partition,
+        log: PartitionLog,
         schema: pa.Schema,
         selection: Selection,
         filtered: Filter,
         skip: bool,
         most: int | None,
     ) -> None:
-        log = partition.log
-
         def interval() -> OffsetInterval | None:
             return narrowed(selection.resolve(log), filtered, log, selection.below_log_start)
 
@@ -187,7 +185,7 @@ class _Frames(PartitionBatches):
             where = f"{log.directory.path / damage.file}, {size} at position {damage.position}"
             warnings.warn(f"{where}, are omitted: {damage.message}", RuntimeWarning, stacklevel=2)
 
-        super().__init__(partition, schema, interval, on_damage if skip else None)
+        super().__init__(log, schema, interval, on_damage if skip else None)
         self._most = most
 
     def plain(self) -> Iterator[pa.RecordBatch]:
