@@ -131,7 +131,7 @@ class PartitionBatches:
         on_damage = self._on_damage
         found: list[Damage] = []
         if piece.parts:
-            builder, reader = self._decoders.pop() if self._decoders else self._new_decoder(decoding)
+            builder, reader = self._decoder(decoding)
             builder.target_bytes = _even_size(piece.stored * self._growth)
             before = builder.built_bytes
 
@@ -152,9 +152,12 @@ class PartitionBatches:
         if found:
             yield partial(_report, on_damage, found)
 
-    def _new_decoder(self, decoding: Decoding) -> tuple[ArrowBuilder, RecordReader]:
-        builder = self._new_builder()
-        return builder, decoding.reader(builder.columns)
+    def _decoder(self, decoding: Decoding) -> tuple[ArrowBuilder, RecordReader]:
+        try:
+            return self._decoders.pop()
+        except IndexError:  # Another thread may have taken the last one.
+            builder = self._new_builder()
+            return builder, decoding.reader(builder.columns)
 
     def _new_builder(self) -> ArrowBuilder:
         from ..arrow.builder import ArrowBuilder
