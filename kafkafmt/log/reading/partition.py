@@ -226,7 +226,7 @@ class PartitionLog(PlannedLog):
             if select is not None:
                 table = select(part, table)
             yield from decoding.chunks(reader, part, table, on_damage)
-        self.decompress_seconds += reader.decompress_seconds
+        self.count_decompression(reader.decompress_seconds)
 
     def records(
         self,

@@ -151,6 +151,9 @@ class PlannedLog:
         """Largest timestamp of each segment, in ms. UNKNOWN if it has not been looked up yet."""
         return np.full(len(self.segments), UNKNOWN, np.int64)
 
+    def count_decompression(self, seconds: float) -> None:
+        self.decompress_seconds += seconds
+
     def first_segment(self, offset: int) -> int:
         """Return the index of the first segment that can contain `offset` or a later one."""
         if not self.segments or self.segments[-1].base_offset is None:

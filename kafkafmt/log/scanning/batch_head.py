@@ -37,14 +37,17 @@ class Head:
         self.position = position
         self.data = data
         self.magic: int = data[MAGIC_AT] if len(data) >= MAGIC_END else MAGIC_V2 + 1
-        self.attributes = self.delta = self.count = 0  # 0 in formats 0 and 1
+        attributes = delta = count = 0
         if self.magic == MAGIC_V2 and len(data) == BATCH_HEADER_SIZE:
-            base, length, self.attributes, self.delta, self.count = _HEADER.unpack(data)
+            base, length, attributes, delta, count = _HEADER.unpack(data)
         else:
             base = int.from_bytes(data[:LENGTH_AT], "big", signed=True)
             length = int.from_bytes(data[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True)
+        self.attributes: int = attributes  # 0 in formats 0 and 1, as are the next two
+        self.delta: int = delta
+        self.count: int = count
         self.first_offset: int = base  # of a wrapper message: the last offset
-        self.last_offset: int = base + max(self.delta, 0)
+        self.last_offset: int = base + max(delta, 0)
         self.next_offset: int = self.last_offset + 1
         self.length: int = length
         self.size: int = length + ENTRY_OVERHEAD

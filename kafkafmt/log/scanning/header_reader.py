@@ -61,6 +61,7 @@ class HeaderReader:
 
     view: FileView
     position: int  # end of the last batch that was read
+    end: int  # of the byte range
     block: ByteArray  # the bytes of the last block, from `block_at` of the file
     block_at: int
     cut: Head | None  # the batch that does not end before the end of the byte range

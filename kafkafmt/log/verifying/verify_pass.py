@@ -46,9 +46,11 @@ class Decoders:
     def __init__(self, log: PartitionLog) -> None:
         # The decoder checks all fields of a record, also those that are not stored.
         names = ("offset", "timestamp")
-        self.records = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
-        self.markers = marker_reader(log.max_batch_bytes)
-        self.scratch = Scratch()
+        self.records: RecordReader = RecordReader(
+            names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes
+        )
+        self.markers: RecordReader = marker_reader(log.max_batch_bytes)
+        self.scratch: Scratch = Scratch()
 
 
 class SegmentPass:
@@ -62,7 +64,8 @@ class SegmentPass:
         self.segment = segment
         self.deep: bool = verify.audit is not None
         self.unusual: BatchAudit = BatchAudit(verify.log, segment.name)
-        self.batches = self.records = 0
+        self.batches: int = 0
+        self.records: int = 0
         self.usable: bool = True
         """Whether `is_intact` can still return True. If not, `see` does nothing."""
         self.flushed: _Seen | None = None
