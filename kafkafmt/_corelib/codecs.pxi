@@ -140,7 +140,7 @@ cdef int64_t append_payload(PayloadDecoder self, const Batch* batch, const uint8
     if found == NEEDS_ROOM and room >= limit:
         return REFUSED
     if found == NEEDS_ROOM and needed[0] <= room:   # the data does not state its size
-        needed[0] = 2 * room + 4 * size
+        needed[0] = min(2 * room + 4 * size, limit)
     return found
 
 
@@ -169,7 +169,7 @@ cdef int64_t zstd_payload(PayloadDecoder self, const uint8_t* p, int64_t size, u
             return REFUSED
     if stated == <unsigned long long>ZSTD_CONTENTSIZE_ERROR:
         return REFUSED
-    if stated <= INT64_MAX:     # a larger number stands for an unknown size
+    if stated <= INT64_MAX:     # otherwise, the frame does not state its size
         if <int64_t>stated > limit:
             return REFUSED
         needed[0] = stated

@@ -159,7 +159,7 @@ class Decompressor:
             )
             if not needed:
                 return row
-            arena.room(min(needed - arena.filled, self.limit + 1))
+            arena.room(needed - arena.filled)
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
         """Decompress `payload`, and append the result to `arena`. Return its size in bytes."""

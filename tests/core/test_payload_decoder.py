@@ -142,6 +142,16 @@ def test_data_above_the_limit_is_refused_and_costs_only_the_limit(codec: int) ->
     assert len(arena.view) <= 4 * limit
 
 
+def test_uncompressed_payload_above_the_limit_is_copied(native: ModuleType) -> None:
+    """The limit applies to decompressed data."""
+    contents = [bytes(100), bytes(5000)]
+    view, table = window([(2, compress(2, contents[0])), (0, contents[1])])
+    arena, moved = Arena(1), np.empty(2, BATCH_DTYPE)
+    assert Decompressor(1000).append(view, table, moved, 0, arena, 1 << 40) == 2
+    assert moved["payload_size"].tolist() == [100, 5000]
+    assert bytes(arena.view[: arena.filled]) == b"".join(contents)
+
+
 def test_call_ends_when_the_arena_has_enough_bytes(native: ModuleType) -> None:
     view, table = window([(2, compress(2, bytes(100)))] * 10)
     decoder, moved, arena = native.PayloadDecoder({}), np.empty(10, BATCH_DTYPE), bytearray(2000)
