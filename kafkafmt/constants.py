@@ -177,23 +177,23 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE = 16
 SNAPPY_MAX_RATIO = 64
 """Largest ratio of a snappy block's output to its size: a copy has at least 2 bytes, and produces at most 64."""
-CODEC_FUNCTIONS = (
-    "lz4_create",
-    "lz4_free",
-    "lz4_reset",
-    "lz4_decompress",
-    "zstd_create",
-    "zstd_free",
-    "zstd_decompress",
-    "zstd_size",
-    "zlib_init",
-    "zlib_reset",
-    "zlib_inflate",
-    "zlib_end",
-    "isal_init",
-    "isal_inflate",
-)
-"""Functions of compression libraries that the core can call, in the order of its struct."""
+CODEC_FUNCTIONS = {
+    "lz4_create": "LZ4F_createDecompressionContext",
+    "lz4_free": "LZ4F_freeDecompressionContext",
+    "lz4_reset": "LZ4F_resetDecompressionContext",
+    "lz4_decompress": "LZ4F_decompress",
+    "zstd_create": "ZSTD_createDCtx",
+    "zstd_free": "ZSTD_freeDCtx",
+    "zstd_decompress": "ZSTD_decompressDCtx",
+    "zstd_size": "ZSTD_getFrameContentSize",
+    "zlib_init": "inflateInit2_",
+    "zlib_reset": "inflateReset",
+    "zlib_inflate": "inflate",
+    "zlib_end": "inflateEnd",
+    "isal_init": "isal_inflate_init",
+    "isal_inflate": "isal_inflate_stateless",
+}
+"""Functions of compression libraries that the core can call, with their C names, in the order of its struct."""
 
 # Error messages for snappy data that cannot be decompressed. `check_snappy` returns indexes of this tuple. The message
 # for FAULT_SNAPPY_LIMIT contains the limit, and is the same for all codecs.

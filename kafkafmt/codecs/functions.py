@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
+from ..constants import CODEC_FUNCTIONS
+
 ISAL_VERSIONS = range(30, 33)
 """Minor versions of ISA-L 2 whose struct `inflate_state` begins with the fields that the core uses."""
 
@@ -30,8 +32,10 @@ class CodecFunctions:
             with suppress(Exception):
                 find(self)
 
-    def add(self, codec: str, library: str, shared: ctypes.CDLL, names: dict[str, str]) -> None:
-        found = {name: ctypes.cast(getattr(shared, symbol), ctypes.c_void_p).value for name, symbol in names.items()}
+    def add(self, prefix: str, codec: str, library: str, shared: ctypes.CDLL) -> None:
+        """Add the functions of a shared object whose names in CODEC_FUNCTIONS begin with `prefix`."""
+        symbols = {name: symbol for name, symbol in CODEC_FUNCTIONS.items() if name.startswith(prefix)}
+        found = {name: ctypes.cast(getattr(shared, symbol), ctypes.c_void_p).value for name, symbol in symbols.items()}
         self.addresses.update({name: address for name, address in found.items() if address})
         self.libraries[codec] = library
 
@@ -48,13 +52,7 @@ def _lz4(functions: CodecFunctions) -> None:
     shared = _shared(lz4.frame._frame)
     version = shared.LZ4_versionNumber()
     if shared.LZ4F_getVersion() == 100 and 10900 <= version < 20000:
-        names = {
-            "lz4_create": "LZ4F_createDecompressionContext",
-            "lz4_free": "LZ4F_freeDecompressionContext",
-            "lz4_reset": "LZ4F_resetDecompressionContext",
-            "lz4_decompress": "LZ4F_decompress",
-        }
-        functions.add("lz4", f"lz4 {_dotted(version)}", shared, names)
+        functions.add("lz4_", "lz4", f"lz4 {_dotted(version)}", shared)
 
 
 def _zstd(functions: CodecFunctions) -> None:
@@ -66,25 +64,13 @@ def _zstd(functions: CodecFunctions) -> None:
     shared = ctypes.CDLL(str(path))
     version = shared.ZSTD_versionNumber()
     if 10400 <= version < 20000:
-        names = {
-            "zstd_create": "ZSTD_createDCtx",
-            "zstd_free": "ZSTD_freeDCtx",
-            "zstd_decompress": "ZSTD_decompressDCtx",
-            "zstd_size": "ZSTD_getFrameContentSize",
-        }
-        functions.add("zstd", f"zstd {_dotted(version)}", shared, names)
+        functions.add("zstd_", "zstd", f"zstd {_dotted(version)}", shared)
 
 
 def _zlib(functions: CodecFunctions) -> None:
     import zlib
 
-    names = {
-        "zlib_init": "inflateInit2_",
-        "zlib_reset": "inflateReset",
-        "zlib_inflate": "inflate",
-        "zlib_end": "inflateEnd",
-    }
-    functions.add("gzip", f"zlib {zlib.ZLIB_RUNTIME_VERSION}", _shared(zlib), names)
+    functions.add("zlib_", "gzip", f"zlib {zlib.ZLIB_RUNTIME_VERSION}", _shared(zlib))
 
 
 def _isal(functions: CodecFunctions) -> None:
@@ -92,8 +78,7 @@ def _isal(functions: CodecFunctions) -> None:
     from isal import isal_zlib
 
     if isal.ISAL_MAJOR_VERSION == 2 and isal.ISAL_MINOR_VERSION in ISAL_VERSIONS:
-        names = {"isal_init": "isal_inflate_init", "isal_inflate": "isal_inflate_stateless"}
-        functions.add("gzip", f"ISA-L {isal.ISAL_VERSION}", _shared(isal_zlib), names)
+        functions.add("isal_", "gzip", f"ISA-L {isal.ISAL_VERSION}", _shared(isal_zlib))
 
 
 def _shared(module: ModuleType) -> ctypes.CDLL:
