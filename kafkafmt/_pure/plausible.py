@@ -11,7 +11,6 @@ from ..constants import (
     CODEC_NAMES,
     CRC_AT,
     ENTRY_OVERHEAD,
-    LAST_OFFSET_DELTA_AT,
     LEGACY_ATTRIBUTES_AT,
     LEGACY_CRC_AT,
     LEGACY_KEY_AT,
@@ -29,8 +28,6 @@ MAGICS = re.compile(rb"[\x00-\x02](?<!\x00\x00\x00\x00.....)", re.DOTALL)
 """Pattern that finds the magic byte of possible headers. It skips headers with length 0, because files often end
 with many zeros.
 """
-FAR_FUTURE = 1 << 53
-"""Limit for plausible timestamps, in ms. It is in the year 287396. Timestamps of real records are lower."""
 
 
 def stored_crc(view: memoryview, p: int) -> int:
@@ -120,27 +117,3 @@ def possible(view: memoryview, p: int) -> bool:
         return True
     (key_length,) = INT32.unpack_from(view, p + LEGACY_KEY_AT[magic])
     return not view[p + LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - MIN_LENGTHS[magic]
-
-
-def may_follow(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the bytes at `p` look like a batch header with an offset of at least `expected`."""
-    return bool(INT64.unpack_from(view, p)[0] >= max(expected, 0)) and possible(view, p)
-
-
-def header_is_dense(view: memoryview, p: int) -> bool:
-    """Return whether a v2 header is consistent, and whether its batch has a record for each offset."""
-    _, _, _, _, _, _, delta, base_time, max_time, producer_id, epoch, sequence, count = HEADER.unpack_from(view, p)
-    if not 0 <= delta == count - 1 or not -1 <= base_time <= max_time < FAR_FUTURE:
-        return False
-    return (producer_id, epoch, sequence) == (-1, -1, -1) or min(producer_id, epoch) >= 0
-
-
-def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
-    """Return the base offset of the batch or message at `p`, and the first offset after the batch."""
-    (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
-    return first, first + 1 + (max(delta, 0) if view[p + MAGIC_AT] == MAGIC_V2 else 0)
-
-
-def is_plain(view: memoryview, p: int) -> bool:
-    """Return whether the header at `p` belongs to an uncompressed message of format 0 or 1."""
-    return view[p + MAGIC_AT] < MAGIC_V2 and not view[p + LEGACY_ATTRIBUTES_AT] & CODEC_MASK

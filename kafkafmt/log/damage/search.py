@@ -28,10 +28,8 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import (
-    ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,
     CODEC_MASK,
-    COUNT_AT,
     LEGACY_KEY_AT,
     LENGTH_AT,
     MAGIC_V1,
@@ -57,6 +55,7 @@ OWN_CRC_FINDS = 64
 length field is trusted.
 """
 MOST_CHECKED_RECORDS = 1 << 14
+"""Maximum number of records whose lengths are read to find out whether the file ends inside a batch."""
 LATER_FINDS = 16
 """Maximum number of possible end positions after the first confirmed batch at which the CRC of a
 damaged batch is tested. One of them can be the end of the file.
@@ -134,11 +133,10 @@ class Search(BatchFinder):
             )
             head = self._bytes(value_at, 4)
             return len(head) == 4 and value_at + 4 + int.from_bytes(head, "big", signed=True) == bad.end
-        count = int.from_bytes(bad.data[COUNT_AT:], "big", signed=True)
-        if bad.data[ATTRIBUTES_AT + 1] & CODEC_MASK or not 0 < count <= MOST_CHECKED_RECORDS:
+        if bad.attributes & CODEC_MASK or not 0 < bad.count <= MOST_CHECKED_RECORDS:
             return False
         at = bad.position + BATCH_HEADER_SIZE
-        for left in range(count - 1, -1, -1):
+        for left in range(bad.count - 1, -1, -1):
             try:
                 length, used = core.read_varint(self._bytes(at, min(5, self.size - at)))
             except TruncatedError:

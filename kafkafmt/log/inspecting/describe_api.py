@@ -11,7 +11,7 @@ from ...support.notebook import html_table
 from ...support.text import counted
 from ..catalog import PartitionDir, Sources
 from ..damage import ReadLimits, SegmentPlan
-from ..damage import Run as Extent
+from ..damage import Run as BatchRun
 from ..reading import PartitionLog
 from ..verifying import (
     EXIT_DAMAGE,
@@ -249,7 +249,7 @@ def describe_partition(log: PartitionLog) -> PartitionSummary:
     )
 
 
-def _count(log: PartitionLog, run: Extent) -> int | None:
+def _count(log: PartitionLog, run: BatchRun) -> int | None:
     """Return the number of data records from the log start offset, or None if the batch headers do not contain it."""
     low = log.log_start_offset
     if run.records is None or run.first_offset >= low:

@@ -34,7 +34,7 @@ class Remainder:
     file_end: int = NO_END  # of reading: a broker may have appended batches
 
     @classmethod
-    def of_stretch(cls, share: Share, view: FileView) -> Remainder:
+    def of_share(cls, share: Share, view: FileView) -> Remainder:
         """Return an object for an unread byte range. Other tasks read the bytes before and after it."""
         start, end = share.start, share.end
         open_end = end.indexed or end.outermost

@@ -92,7 +92,7 @@ class SegmentReader:
                     if single.complete:
                         return
                 if share is not None:
-                    rest = Remainder.of_stretch(share, view)
+                    rest = Remainder.of_share(share, view)
                 if single.position:
                     rest = rest.after(single.position, single.reached)
                 compacted = single.compacted

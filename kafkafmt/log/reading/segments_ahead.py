@@ -23,7 +23,7 @@ class SegmentsAhead:
     def __init__(self, segments: Iterator[SegmentFile], start: int, end: int, shares: Mapping[str, Share]) -> None:
         self._segments = segments
         self._start, self._end = start, end
-        self._stretches = shares
+        self._shares = shares
         self._ahead: deque[tuple[SegmentFile, int]] = deque()
 
     def __iter__(self) -> Iterator[SegmentFile]:
@@ -61,7 +61,7 @@ class SegmentsAhead:
 
     def _known_bytes(self, segment: SegmentFile) -> int:
         """Return the number of bytes at the start of a segment that will certainly be read."""
-        share = self._stretches.get(segment.name)
+        share = self._shares.get(segment.name)
         if share is not None:
             return 0 if share.start.position else share.end.position
         if self._start > (segment.base_offset or 0):

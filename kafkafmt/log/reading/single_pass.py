@@ -72,7 +72,7 @@ class SinglePass:
         self.compacted: bool = compacted  # also set if the batches show that the log was compacted
         self._view = view
         self._segment = segment
-        self._stretch = share or whole_segment(segment, view.size)
+        self._share = share or whole_segment(segment, view.size)
         self._last_possible = whole_segment(segment, 0).end.upto
         self._max_batch_bytes = max_batch_bytes
         self._headers_only = headers_only and view.fileno() >= 0
@@ -84,11 +84,11 @@ class SinglePass:
     def parts(self, start: int = 0, end: int = NO_END) -> Iterator[Part]:
         """Yield the batches of each byte range for [start, end), and stop at the first range that fails a check."""
         # The first and the last `Part` can also contain batches with other offsets.
-        if not self._stretch.size:
+        if not self._share.size:
             self.complete = True
             return
         size = HEADERS_RANGE_BYTES if self._headers_only else RANGE_BYTES
-        ranges = divide(self._segment, self._view, self._stretch, start, end, size)
+        ranges = divide(self._segment, self._view, self._share, start, end, size)
         if ranges is None:
             return
         largest = max(r.size for r in ranges)
@@ -105,7 +105,7 @@ class SinglePass:
             yield part
             self.position, self.reached = found.end.position, part.run.last_offset + 1
             following = part.plan.runs[-1].first_offset
-        self.complete = self.position == self._stretch.end.position or following >= end
+        self.complete = self.position == self._share.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
         """Return whether reading can begin at the byte range `found`, because all batches before it can be skipped."""

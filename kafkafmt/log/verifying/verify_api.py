@@ -16,7 +16,7 @@ from ...support import arguments
 from ...types import BatchTable, RecordColumns
 from ..catalog import PartitionDir, SegmentFile, Sources
 from ..damage import UNKNOWN_COUNT, DamageColumns, ReadLimits, RunColumns, SegmentPlan, by_position
-from ..damage import Run as Extent
+from ..damage import Run as BatchRun
 from ..findings import Damage, Finding, Joined, Rows
 from ..reading import BatchDamage, OffsetInterval, OnDamage, Part, PartitionLog
 from ..transactions import Doubts
@@ -255,7 +255,7 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDa
     return total
 
 
-def count_from(log: PartitionLog, run: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
+def count_from(log: PartitionLog, run: BatchRun, low: int, on_damage: OnDamage) -> tuple[int, int]:
     """Return the number of data and of control records in valid batches without wrapper messages, from `low`."""
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)

@@ -362,7 +362,7 @@ def test_tasks_that_share_a_segment_deliver_each_batch_once(tmp_path: Path, seed
         assert damaged == expected[1]
 
 
-def in_stretches(directory: PartitionDir, position: int, offset: int) -> list[int]:
+def in_shares(directory: PartitionDir, position: int, offset: int) -> list[int]:
     """Divide the only segment at an index entry, and return the offsets that two tasks deliver."""
     (segment,) = directory.segments
     whole, border = whole_segment(segment, segment.size), Border(position, offset)
@@ -382,7 +382,7 @@ def test_batch_that_is_repeated_at_a_border_is_delivered_once(tmp_path: Path) ->
     (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
     offset, position = entries[9]
     assert offset == 10
-    found = in_stretches(only(tmp_path / "t-0"), position, offset)
+    found = in_shares(only(tmp_path / "t-0"), position, offset)
     assert sorted(found) == [o for o in range(20) if o != 10 or 10 in found]
 
 
@@ -391,11 +391,11 @@ def test_batches_with_shifted_offsets_are_not_delivered_by_two_tasks(tmp_path: P
     batches = numbered(40)
     wrong = [struct.pack(">q", i + shift) + batches[i][8:] if 10 <= i < 16 else batches[i] for i in range(40)]
     for offset, position in write_segment(tmp_path / "t-0", wrong, indexed=batches)[8:18]:
-        found = in_stretches(only(tmp_path / "t-0"), position, offset)
+        found = in_shares(only(tmp_path / "t-0"), position, offset)
         assert len(found) == len(set(found))
 
 
-def test_stretch_of_a_range_of_offsets(tmp_path: Path) -> None:
+def test_share_of_a_range_of_offsets(tmp_path: Path) -> None:
     entries = dict(write_segment(tmp_path / "t-0", numbered(100)))
     (segment,) = only(tmp_path / "t-0").segments
     found = share_of(segment, 40, 50)
