@@ -23,9 +23,7 @@ ALIGNMENT = 64
 """Alignment of the arrays in bytes, as Arrow recommends for buffers."""
 SMALLEST = 1 << 12
 LIMIT = 256 << 20
-"""Largest number of bytes that a pool keeps for reuse. Two threads that read use about 180 MiB, and one uses 60 MiB."""
-MOST_SURPLUS = 2
-"""Largest size of a block that is reused, as a multiple of the size of the requested array."""
+"""Largest number of bytes that a pool keeps for reuse. Two threads that read use about 180 MiB, and one uses 80 MiB."""
 IDLE_SECONDS = 1.0
 """If no array has been requested for this number of seconds, a pool releases its unused memory."""
 
@@ -40,7 +38,9 @@ class BufferPool:
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._numbers = itertools.count()
-        self._unused: dict[int, memoryview] = {}
+        self._unused: dict[int, list[memoryview]] = {}
+        """Blocks that can be reused, by size. The sizes are powers of two."""
+        self._last_request: dict[int, float] = {}
         self._lent: dict[int, weakref.ref[ByteArray]] = {}
         self._last_use = time.monotonic()
         self._watched = False
@@ -48,14 +48,16 @@ class BufferPool:
     @property
     def unused(self) -> int:
         """Number of bytes that the pool currently keeps for reuse."""
-        return sum(map(len, list(self._unused.values())))
+        return sum(size * len(blocks) for size, blocks in list(self._unused.items()))
 
     def take(self, size: int) -> ByteArray:
         self._last_use = time.monotonic()
         if not self._watched:
             self._watched = True
             threading.Thread(target=_release_when_idle, args=(weakref.ref(self),), daemon=True).start()
-        memory = self._reusable(size) or _allocated(max(1 << max(size - 1, 0).bit_length(), SMALLEST))
+        block = max(1 << max(size - 1, 0).bit_length(), SMALLEST)
+        self._last_request[block] = self._last_use
+        memory = self._reusable(block) or _allocated(block)
         # Views must keep `array` alive, because the memory is reused when `array` is deleted.
         # If `memory` were a NumPy array, views of `array` would reference `memory` instead of `array`.
         array = np.frombuffer(memory, np.uint8)
@@ -64,16 +66,11 @@ class BufferPool:
         return array
 
     def _reusable(self, size: int) -> memoryview | None:
-        """Remove and return the smallest suitable block, or None. Of equal ones, the latest may still be in a cache."""
-        # A suitable block has at least `size` bytes, and is at most MOST_SURPLUS times as large as
-        # necessary.
-        most = MOST_SURPLUS * max(size, SMALLEST)
-        kept = sorted((len(memory), -number) for number, memory in list(self._unused.items()))
-        for length, negative in kept:
-            # If another thread has removed the block after `kept` was created, pop() returns None.
-            if size <= length <= most and (memory := self._unused.pop(-negative, None)) is not None:
-                return memory
-        return None
+        """Remove and return a block, or None. The one that was used last may still be in a cache."""
+        try:
+            return self._unused[size].pop()
+        except LookupError:
+            return None
 
     def idle(self) -> bool:
         """Return whether the last request for an array was at least IDLE_SECONDS ago."""
@@ -102,12 +99,13 @@ def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, 
         del pool._lent[number]
         if len(memory) > pool._limit or pool.idle():
             return
-        # The memory that has been unused for the longest time may have a size that is no longer requested.
-        for oldest in list(pool._unused):
-            if pool.unused + len(memory) <= pool._limit:
-                break
-            pool._unused.pop(oldest, None)
-        pool._unused[number] = memory
+        excess = pool.unused + len(memory) - pool._limit
+        if excess > 0:
+            # Sizes that were requested long ago may not be requested again.
+            for size in sorted(pool._unused, key=pool._last_request.__getitem__):
+                while excess > 0 and pool._reusable(size) is not None:
+                    excess -= size
+        pool._unused.setdefault(len(memory), []).append(memory)
 
 
 def _release_when_idle(owner: weakref.ref[BufferPool]) -> None:

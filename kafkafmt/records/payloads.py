@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..codecs.decompressor import Arena, Decompressor
     from .odd_ends import OddEnd
 
-ARENA_BYTES = 768 * 1024
-"""Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
+ARENA_BYTES = 3 << 19
+"""Number of decompressed bytes that are decoded in one call. The data should fit into a CPU cache."""
 
 
 class Decompressed(NamedTuple):
