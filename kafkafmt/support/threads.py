@@ -79,17 +79,17 @@ class StoppablePool(ThreadPoolExecutor):
                 self._changed.wait_for(lambda: not self._running)
 
     def ahead(
-        self, function: Callable[[T], R], items: Iterable[T], ahead: int
+        self, function: Callable[[T], R], items: Iterable[T], ahead: Callable[[], int]
     ) -> Generator[Callable[[], R], None, None]:
         """Yield a function for each item, in order, that returns `function(item)`, which is called in advance."""
-        # At most `ahead` calls for later items run or have ended. Close the iterator, so that they end after an error.
+        # At most `ahead()` calls for later items run or have ended. Close the iterator, so that they end after an error.
         calls: deque[_CallAhead[R]] = deque()
         try:
             for item in items:
                 call = _CallAhead[R]()
                 calls.append(call)
                 call.future = self.submit(call.run, function, item)
-                if len(calls) > ahead:
+                while len(calls) > ahead():
                     yield calls[0].result
                     calls.popleft()
             while calls:

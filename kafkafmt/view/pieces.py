@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..constants import MAX_OFFSET
 from ..log import Damage, PartitionLog
-from ..log.reading import Decoding, OffsetInterval, OnDamage, Part
-from ..log.storage import aligned_buffer
+from ..log.reading import Decoding, OffsetInterval, OnDamage, Part, PartBuffers
 from ..support.parallel import Piece, read_parallel
 from ..support.paths import UrlPath
 from ..types import BatchTable, ByteArray, byte_view
@@ -37,8 +36,6 @@ Item: TypeAlias = "pa.RecordBatch | Callable[[], None]"
 """An Arrow record batch, or a function that the consumer calls to report damage."""
 Checked: TypeAlias = "tuple[list[Damage], Part, BatchTable]"
 """The damage before a `Part`, the `Part`, and its selected batches."""
-BUFFER_STEP = 1 << 20
-"""The sizes of buffers are multiples of this number, so that a buffer can be used again."""
 
 
 @dataclass
@@ -68,8 +65,7 @@ class PartitionBatches:
         self._decoders: list[tuple[ArrowBuilder, RecordReader]] = []
         self._growth = 1.0
         """Size of the Arrow record batches of the latest piece, divided by the size of its stored batches."""
-        self._buffers: list[ByteArray] = []
-        """Memory for the stored batches of the next pieces."""
+        self._buffers = PartBuffers()
 
     @property
     def size(self) -> int:
@@ -95,26 +91,19 @@ class PartitionBatches:
             return
         skips = self._on_damage is not None
         decoding = Decoding(self._log, interval, skips)
-        piece, damage, lent = _Content(), list[Damage](), list[ByteArray]()
+        piece, damage = _Content(), list[Damage]()
         note = (lambda found: damage.append(found)) if skips else None
 
-        def memory(size: int) -> ByteArray:
-            lent.append(self._buffers.pop() if self._buffers else aligned_buffer(0))
-            if len(lent[-1]) < size:
-                lent[-1] = aligned_buffer(-(-size // BUFFER_STEP) * BUFFER_STEP)
-            return lent[-1]
-
         try:
-            for part, table in decoding.parts(note, note, memory):
+            for part, table in decoding.parts(note, note, self._buffers):
                 size = len(byte_view(part.buffer))
                 if piece.parts and piece.stored + size > PIECE_BYTES:
                     yield partial(self._decoded, decoding, piece)
                     piece = _Content()
                 piece.parts.append((damage.copy(), part, table))
-                piece.buffers += lent
+                piece.buffers += self._buffers.take()
                 piece.stored += size
                 damage.clear()
-                lent.clear()
                 # Two ranges of a segment are a little smaller than TARGET_BYTES.
                 if piece.stored * self._growth >= 0.9 * TARGET_BYTES:
                     yield partial(self._decoded, decoding, piece)
@@ -147,7 +136,7 @@ class PartitionBatches:
                 raise
             self._growth = (builder.built_bytes - before) / max(piece.stored, 1)
             self._decoders.append((builder, reader))
-            self._buffers += piece.buffers
+            self._buffers.give_back(piece.buffers)
         found.extend(piece.after)
         if found:
             yield partial(_report, on_damage, found)

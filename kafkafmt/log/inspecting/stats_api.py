@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,11 +15,11 @@ from ...records import RecordReader
 from ...records.batch_errors import BatchErrors
 from ...support import arguments
 from ...support.extras import install_line
-from ...types import BatchTable, Buffer, IntArray, distinct, last_offsets
+from ...types import BatchTable, Buffer, ByteArray, IntArray, distinct, last_offsets
 from ..catalog import PartitionDir, SegmentFile, Sources
 from ..damage import ReadLimits
 from ..findings import Damage
-from ..reading import Part, PartitionLog
+from ..reading import Part, PartBuffers, PartitionLog
 from ..scanning import HeaderReader, UnclearHeadersError, header_tables, read_batch
 from ..storage import FileView
 from ..verifying import Globs, Numbers, OnMessage, Progress, Run
@@ -27,6 +30,8 @@ TOP = 10  # default number of keys, header keys and producers that are listed
 PARTITION_BUCKETS = 60
 """Largest number of time buckets of a partition. This number limits the size of a report on many partitions."""
 READ_COLUMNS = ("timestamp", "key", "value", "headers")
+SMALL_BYTES = 4 << 20
+"""The records of a partition of at most this size are decoded in one thread, because threads would not save time."""
 
 
 def stats(
@@ -135,6 +140,15 @@ class _Topics:
         return content
 
 
+class _Batches(NamedTuple):
+    """Batches to decode."""
+
+    buffer: Buffer
+    table: BatchTable
+    buffers: list[ByteArray]
+    """Memory to use again after the batches were decoded."""
+
+
 class _PartitionReader:
     """Reads one partition, and counts its records, batches, keys and headers."""
 
@@ -216,26 +230,53 @@ class _PartitionReader:
 
     def _read_records(self, run: Run) -> None:
         """Update the statistics with all records of the partition."""
-        log, counts = self._log, self._counts
-        reader = RecordReader(READ_COLUMNS, first_offset=self._low, max_batch_bytes=log.max_batch_bytes)
+        buffers, readers = PartBuffers(), list[RecordReader]()
+
+        def counted(batches: _Batches) -> tuple[ContentCounts, list[ByteArray]]:
+            reader, counts = readers.pop() if readers else self._new_reader(), ContentCounts(deep=True, collects=True)
+            self._count(reader, batches, counts)
+            readers.append(reader)
+            return counts, batches.buffers
+
+        results = None
+        if self._counts.bytes > SMALL_BYTES:
+            results = run.ahead(counted, self._batches(run, buffers))
+        if results is None:
+            reader = self._new_reader()
+            for batches in self._batches(run):
+                self._count(reader, batches, self._counts)
+            return
+        with closing(results):
+            for result in results:
+                counts, used = result()
+                self._counts.merge(counts)
+                buffers.give_back(used)
+
+    def _new_reader(self) -> RecordReader:
+        return RecordReader(READ_COLUMNS, first_offset=self._low, max_batch_bytes=self._log.max_batch_bytes)
+
+    def _batches(self, run: Run, buffers: PartBuffers | None = None) -> Iterator[_Batches]:
+        """Yield the batches of the partition that contain data records. Count all batches."""
         done = ""
-        sizes = {s.name: s.size for s in log.segments}
-        for part in log.parts(self._low, NO_END, self._damage, on_loss=self._damage):
+        sizes = {s.name: s.size for s in self._log.segments}
+        for part in self._log.parts(self._low, NO_END, self._damage, on_loss=self._damage, memory=buffers):
             name = part.plan.segment.name
             if name != done:
                 run.advance(sizes.pop(done, 0))
                 done = name
             table = part.table[last_offsets(part.table) >= self._low]
-            counts.add_batches(table, self._records_of(table, part))
+            self._counts.add_batches(table, self._records_of(table, part))
             data = table[(table["attributes"] & CONTROL_BIT) == 0]
-            for codec in distinct(table["attributes"] & CODEC_MASK).tolist():
-                self._read_batches(reader, part, data[(data["attributes"] & CODEC_MASK) == codec], codec)
+            yield _Batches(part.buffer, data, [] if buffers is None else buffers.take())
         run.advance(sum(sizes.values()))
 
-    def _read_batches(self, reader: RecordReader, part: Part, table: BatchTable, codec: int) -> None:
-        before, rows, errors = reader.decompressed_bytes, 0, BatchErrors()
-        for source, columns in reader.read(part.buffer, table, errors):
-            self._counts.add_records(source, columns)
-            rows += columns.rows
-        self._counts.damaged += len(errors)
-        self._counts.add_decoded(codec, reader.decompressed_bytes - before, rows)
+    def _count(self, reader: RecordReader, batches: _Batches, counts: ContentCounts) -> None:
+        """Decode batches, and add their records to `counts`."""
+        codecs = batches.table["attributes"] & CODEC_MASK
+        for codec in distinct(codecs).tolist():
+            before, rows, errors = reader.decompressed_bytes, 0, BatchErrors()
+            for source, columns in reader.read(batches.buffer, batches.table[codecs == codec], errors):
+                counts.add_records(source, columns)
+                rows += columns.rows
+            counts.damaged += len(errors)
+            counts.add_decoded(codec, reader.decompressed_bytes - before, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,10 +40,22 @@ class _Codec:
         return CodecStats(self.batches, self.records, self.sizes.sum, self.uncompressed, self.sizes.result())
 
 
+class _Names(NamedTuple):
+    """The keys and the header keys of a chunk of records."""
+
+    keys: list[Any]
+    """Keys that are not null."""
+    key_bytes: int
+    headers: Counter[Any]
+
+
 class ContentCounts:
     """Counts batches, producers and, if `deep`, records, keys and headers of a partition or a topic."""
 
-    def __init__(self, deep: bool) -> None:
+    # `collects`: keys and header keys are kept until the next `merge`. Their counts depend on the order of the
+    # records, because their number is limited.
+
+    def __init__(self, deep: bool, collects: bool = False) -> None:
         self.deep = deep
         self.bytes: int = 0
         self.damaged: int = 0
@@ -59,6 +71,7 @@ class ContentCounts:
         self._null_keys = self._null_values = self._tombstones = 0
         self._header_records = self._headers = 0
         self._names: Counter[Any] = Counter()
+        self._collected: list[_Names] | None = [] if collects else None
 
     def add_batches(self, table: BatchTable, records: IntArray) -> None:
         """Update the statistics with batches of `records` data records each (-1: unknown from the header)."""
@@ -112,7 +125,7 @@ class ContentCounts:
 
     def add_decoded(self, codec: int, size: int, records: int) -> None:
         """Add a number of records and their decompressed size to the statistics of a compression codec."""
-        found = self._codecs[codec]
+        found = self._codecs.setdefault(codec, _Codec())
         found.uncompressed = total(found.uncompressed, size)
         found.records = total(found.records, records)
 
@@ -135,13 +148,25 @@ class ContentCounts:
         key_sizes = np.maximum(key, 0).astype(np.int64)
         sizes = key_sizes + np.maximum(value, 0)
         keys = core.make_values(source, columns.key_position, columns.key_length, n)
-        self._keys.add([k for k in keys if k is not None] if null_key.any() else keys, int(key_sizes.sum()))
+        names: Counter[Any] = Counter()
         if columns.headers:
-            self._add_headers(source, columns, sizes)
+            names = self._add_headers(source, columns, sizes)
         self._sizes.add(sizes)
+        keys = [k for k in keys if k is not None] if null_key.any() else keys
+        found = _Names(keys, int(key_sizes.sum()), names)
+        if self._collected is None:
+            self._add_names(found)
+        else:
+            self._collected.append(found)
 
-    def _add_headers(self, source: Buffer, columns: RecordColumns, sizes: IntArray) -> None:
-        """Count the headers of records. Add the size of each record's headers to the record's size in `sizes`."""
+    def _add_names(self, found: _Names) -> None:
+        self._keys.add(found.keys, found.key_bytes)
+        for name, count in found.headers.items():
+            if name in self._names or (len(self._names) < MOST_HEADER_NAMES and len(name) <= MOST_NAME_BYTES):
+                self._names[name] += count
+
+    def _add_headers(self, source: Buffer, columns: RecordColumns, sizes: IntArray) -> Counter[Any]:
+        """Add the size of each record's headers to the record's size in `sizes`. Return the counts of the header keys."""
         assert columns.header_count is not None
         assert columns.header_key_position is not None
         assert columns.header_key_length is not None
@@ -152,14 +177,10 @@ class ContentCounts:
         sizes += np.bincount(np.repeat(np.arange(len(counts)), counts), lengths, len(counts)).astype(np.int64)
         self._header_records += int(np.count_nonzero(counts))
         self._headers += n
-        names = core.make_values(source, columns.header_key_position, columns.header_key_length, n)
-        for name, count in Counter(names).items():
-            assert name is not None
-            if name in self._names or (len(self._names) < MOST_HEADER_NAMES and len(name) <= MOST_NAME_BYTES):
-                self._names[name] += count
+        return Counter(core.make_values(source, columns.header_key_position, columns.header_key_length, n))
 
     def merge(self, other: ContentCounts) -> None:
-        """Add the counts of another partition. `other` must not be used afterwards."""
+        """Add the counts of later records or of another partition. `other` must not be used afterwards."""
         self.bytes += other.bytes
         self.damaged += other.damaged
         for codec, found in other._codecs.items():
@@ -180,6 +201,8 @@ class ContentCounts:
         self._header_records += other._header_records
         self._headers += other._headers
         self._names.update(other._names)
+        for names in other._collected or ():
+            self._add_names(names)
 
     def result(self, top: int, buckets: int = MOST_BUCKETS) -> Content:
         """Return the statistics, with the `top` most frequent keys, header keys and producers."""

@@ -23,9 +23,37 @@ from ..damage import (
     undecodable,
 )
 from ..findings import Damage
+from ..storage import aligned_buffer
 
 Memory = Callable[[int], ByteArray]
 """Function that returns an array of at least the given number of bytes."""
+
+BUFFER_STEP = 1 << 20
+"""The sizes of buffers are multiples of this number, so that a buffer can be used again."""
+
+
+class PartBuffers:
+    """A `Memory` whose buffers are used again. One thread at a time calls it; any thread gives buffers back."""
+
+    def __init__(self) -> None:
+        self._free: list[ByteArray] = []
+        self._lent: list[ByteArray] = []
+
+    def __call__(self, size: int) -> ByteArray:
+        buffer = self._free.pop() if self._free else aligned_buffer(0)
+        if len(buffer) < size:
+            buffer = aligned_buffer(-(-size // BUFFER_STEP) * BUFFER_STEP)
+        self._lent.append(buffer)
+        return buffer
+
+    def take(self) -> list[ByteArray]:
+        """Return the buffers that were lent since the last call."""
+        taken, self._lent = self._lent, []
+        return taken
+
+    def give_back(self, buffers: list[ByteArray]) -> None:
+        """Allow that the buffers are used again."""
+        self._free += buffers
 
 
 @dataclass

@@ -3,8 +3,8 @@
 Each call of `verify`, `salvage` or `describe` creates one `Run`. If a partition cannot be read, the
 run continues with the other partitions, because a failing disk rarely affects all of them.
 
-A thread checks one partition. If the partition has several segments, other threads read its next
-segments in advance, so that one partition can use all cores.
+A thread processes one partition. Other threads read the next segments of the partition in advance,
+or decode the batches that it has read, so that one partition can use all cores.
 """
 
 from __future__ import annotations
@@ -77,8 +77,10 @@ class Run:
         self._stopped = Event()
         self._callback_error: Exception | None = None
         self._count = 1
+        self._active = 0
+        """Number of calls of the function of `map` that are running."""
         self._readers: StoppablePool | None = None
-        """Threads that read segments for the threads of `map`."""
+        """Threads that read segments or decode batches for the threads of `map`."""
 
     def begin(self, sizes: Iterable[int]) -> None:
         """Set the sizes of the files to process, in bytes, and report a progress of 0 bytes."""
@@ -146,10 +148,20 @@ class Run:
         # After an exception or Ctrl-C, the other threads stop at their next call of `advance`. Only with `wait` does
         # `map` wait for them before it re-raises the exception.
         self._count = self.threads(threads)
+
+        def call(item: Item) -> Result | None:
+            with self._lock:
+                self._active += 1
+            try:
+                return function(item)
+            finally:
+                with self._lock:
+                    self._active -= 1
+
         pool = StoppablePool(self._count)
         self._readers = StoppablePool(self._count, "kafkafmt-segment")
         try:
-            results = [result for result in pool.map(function, items) if result is not None]
+            results = [result for result in pool.map(call, items) if result is not None]
         except BaseException:
             self._stopped.set()
             self._readers.stop(False)
@@ -166,11 +178,19 @@ class Run:
         self, read: Callable[[SegmentFile], Result], segments: Sequence[SegmentFile]
     ) -> Generator[Callable[[], Result], None, None]:
         """Yield a function for each segment of a partition that returns `read(segment)`. Close this iterator."""
-        # All partitions share these threads. There are as many as those of `map`, which wait for them meanwhile. A
-        # partition holds the results of at most as many segments.
-        if self._readers is None or self._count < 2 or len(segments) < 2 or segments[0].size < SMALL_SEGMENT:
+        if len(segments) < 2 or segments[0].size < SMALL_SEGMENT:
             return read_in_turn(read, segments)
-        return self._readers.ahead(read, segments, self._count)
+        return self.ahead(read, segments) or read_in_turn(read, segments)
+
+    def ahead(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Generator[Callable[[], Result], None, None] | None:
+        """Yield a function for each item of a partition that returns `function(item)`. Return None without threads."""
+        # All partitions share these threads. There are as many as those of `map`, which wait for them meanwhile. All
+        # partitions together hold about as many results.
+        if self._readers is None or self._count < 2:
+            return None
+        return self._readers.ahead(function, items, lambda: max(self._count // self._active, 1))
 
     @staticmethod
     def threads(threads: int | None) -> int:
