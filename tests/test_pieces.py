@@ -18,9 +18,8 @@ from golden_cases import CASES, Case
 import kafkafmt
 from kafkafmt._backend import core
 from kafkafmt.arrow import columns
-from kafkafmt.log.reading import single_pass
+from kafkafmt.log.reading import pieces, single_pass
 from kafkafmt.types import BATCH_DTYPE
-from kafkafmt.view import pieces
 
 Readable = kafkafmt.Topic | kafkafmt.Partition
 COLUMNS = ["topic", "partition", "offset", "timestampMillis", "timestampType", "key", "value", "headers"]
@@ -173,13 +172,13 @@ def test_early_end_stops_all_threads(indexed: Path, threads: int) -> None:
 @pytest.mark.usefixtures("small_pieces")
 def test_sixteen_threads_hold_a_bounded_number_of_pieces(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    decoded = pieces.PartitionBatches._decoded
+    decoded = pieces.PartitionPieces._decoded
 
     def counted(*arguments: Any) -> Iterator[Any]:
         made.append(1)
         yield from decoded(*arguments)
 
-    monkeypatch.setattr(pieces.PartitionBatches, "_decoded", counted)
+    monkeypatch.setattr(pieces.PartitionPieces, "_decoded", counted)
     threads = 16
     for delivered, _ in enumerate(kafkafmt.open(indexed)["t", 0].to_batches(threads=threads), 1):
         threading.Event().wait(0.002)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .._backend import core
+from ..log.reading import read_pieces
 from ..support import arguments
 from .partition import Partition
-from .pieces import read_partitions
 from .selection_arguments import SelectionArguments, parse_selection
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def read_batches(
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
     most = arguments.optional_integer("limit", limit, 0)
     if most is None:
-        return read_partitions([p.batches(schema, selection) for p in partitions], count, bool(ordered))
+        return read_pieces([p.batches(schema, selection) for p in partitions], count, bool(ordered))
     return _first_batches(partitions, schema.names, most, selection)
 
 

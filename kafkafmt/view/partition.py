@@ -21,6 +21,7 @@ from ..log.reading import (
     Sent,
     Time,
     offset_bound,
+    read_pieces,
     send,
 )
 from ..records import Chunk
@@ -30,7 +31,7 @@ from ..support.sharing import SharedIterator
 from ..types import COLUMNS, RecordColumns
 from .finding import Finding
 from .offsets import PartitionOffsets
-from .pieces import PartitionBatches, read_partitions
+from .pieces import PartitionBatches
 from .selection_arguments import SelectionArguments, parse_selection
 
 if TYPE_CHECKING:
@@ -326,7 +327,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         interval, on_damage = parsed.resolve(self.log), self._on_damage(skip)
         if most is None:
             return SharedIterator(
-                read_partitions([PartitionBatches(self.log, schema, lambda: interval, on_damage)], count)
+                read_pieces([PartitionBatches(self.log, schema, lambda: interval, on_damage)], count)
             )
         builder = ArrowBuilder(self.topic, self.partition, schema)
         return record_batches(self.log.chunks(builder.columns, interval, on_damage=on_damage), builder, most)

@@ -20,13 +20,13 @@ from ..errors import KafkaFormatError
 from ..log import Damage, PartitionLog
 from ..log.catalog import Sources, choose_partitions, resolve
 from ..log.finding import ANYTHING, COLUMNS, PARTITION, TIMESTAMP, TOPIC, AllOf, AnyOf, Comparison, Filter, narrowed
-from ..log.reading import OffsetInterval, Selection
+from ..log.reading import OffsetInterval, Selection, read_pieces
 from ..support import arguments
 from ..support.extras import install_line
 from ..support.text import quantity
 from . import Partition
 from . import open as open_log
-from .pieces import PartitionBatches, read_partitions
+from .pieces import PartitionBatches
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,7 +151,7 @@ def scan_polars(
         read_names = schema_of([*names, *used] or [PARTITION])
         sources = [_Frames(p.log, read_names, selection, filtered, skip, n_rows) for p in partitions()]
         left = n_rows
-        for batch in read_partitions(sources, count if n_rows is None else 1) if left != 0 else ():
+        for batch in read_pieces(sources, count if n_rows is None else 1) if left != 0 else ():
             frame = pl.DataFrame(batch)
             if left is not None:
                 frame = frame.head(left)

@@ -6,7 +6,8 @@ from .index_lookup import batch_at
 from .lookups import Place, find_batch_start, find_max_timestamp, find_timestamp
 from .loss import MISSING_END, MISSING_START, is_loss, without_losses
 from .part import Part, PartBuffers
-from .partition import Decoding, OffsetInterval, PartitionLog, ignore
+from .partition import OffsetInterval, PartitionLog, ignore
+from .pieces import Convert, PartitionPieces, read_pieces
 from .record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection, Time, offset_bound
 from .replicas import DuplicatePartitionError, discover
 from .seeking import EARLIEST, LATEST, MAX_TIMESTAMP, Position, seek
@@ -15,8 +16,8 @@ from .sendfile import HasFileno, Sent, send
 
 __all__ = [
     "EARLIEST", "EVERYTHING", "LATEST", "MAX_TIMESTAMP", "MISSING_END", "MISSING_START", "POLL", "BatchDamage",
-    "Decoding", "DuplicatePartitionError", "Follower", "Followers", "HasFileno", "OffsetBound",
-    "OffsetInterval", "OffsetRange", "OnDamage", "Part", "PartBuffers", "PartitionLog", "Place", "Position", "Selection", "Sent",
+    "Convert", "DuplicatePartitionError", "Follower", "Followers", "HasFileno", "OffsetBound",
+    "OffsetInterval", "OffsetRange", "OnDamage", "Part", "PartBuffers", "PartitionLog", "PartitionPieces", "Place", "Position", "Selection", "Sent",
     "Time", "batch_at", "discover", "find_batch_start", "find_max_timestamp", "find_timestamp",
-    "ignore", "is_loss", "offset_bound", "paths_to_follow", "seek", "send", "without_losses",
+    "ignore", "is_loss", "offset_bound", "paths_to_follow", "read_pieces", "seek", "send", "without_losses",
 ]  # fmt: skip
