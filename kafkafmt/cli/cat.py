@@ -8,9 +8,11 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,14 +21,13 @@ from .._backend import core
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from ..log.catalog import select_partitions
 from ..log.damage import ReadLimits
-from ..log.finding import BytePattern, Conditions, HeaderEquals, JsonEquals, matching
+from ..log.finding import CHUNK_ROWS, BytePattern, Conditions, Found, HeaderEquals, JsonEquals, PartitionSearch, Search
 from ..log.findings import damage_text
-from ..log.reading import POLL, Follower, Followers, OffsetRange, OnDamage, Selection, paths_to_follow
+from ..log.reading import POLL, Follower, Followers, OffsetRange, OnDamage, Selection, paths_to_follow, read_pieces
 from ..log.transactions import Doubt, Transactions
 from ..log.verifying import error_text
-from ..records import Chunk
 from ..support.text import counted, offset_range
-from ..types import COLUMNS, Buffer, RecordColumns, view_of
+from ..types import Buffer, RecordColumns
 from .choosing import Choice, choose_range, find
 from .find_options import conditions_of, find_options, partitions_of_key
 from .options import (
@@ -42,14 +43,12 @@ from .options import (
 )
 from .output import EXIT_DAMAGE, EXIT_UNREADABLE, tell, write_bytes
 from .read_errors import ReadError, read_errors_of, reading
-from .record_lines import FORMATS, LineFormat, line_format, line_template
+from .record_lines import FORMATS, LineFormat, Template, line_format, line_template
 
 EXPLAINED = 3
 """If `kafkafmt cat` finds no record, its message describes at most this number of partitions."""
-CHUNK_ROWS = 4096
-"""Largest number of records that are formatted in one call. Their text fits into a CPU cache."""
-OUTPUT_BYTES = 4 << 20
-"""Approximate largest size of the text that is formatted in one call, in bytes."""
+FEW_RECORDS = 1000
+"""With a higher limit, one thread searches and formats records, because it can format many of them in one call."""
 
 
 class OutputFormat(ParamType[LineFormat]):
@@ -244,8 +243,7 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
         if printer.left == 0:
             break
         try:
-            log, chunks = _selected(directory, choice.selection, printer, limits)
-            printer.write(log, chunks)
+            printer.write(_found(directory, choice.selection, printer, limits))
         except ReadError as error:
             sys.stdout.flush()
             printer.unreadable = True
@@ -258,10 +256,10 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
     printer.report_not_json()
 
 
-def _selected(
+def _found(
     directory: PartitionDir, selection: Selection, printer: _Printer, limits: ReadLimits
-) -> tuple[PartitionLog, Iterator[Chunk]]:
-    """Open a partition, and return it with its selected records. Report transactions with an unknown outcome."""
+) -> Generator[Found[_Lines], None, None]:
+    """Open a partition, and return the lines of its matching records. Report transactions with an unknown outcome."""
     with reading():
         log = PartitionLog(directory, limits, tell=tell)
         log.losses.tell_remote()
@@ -270,8 +268,8 @@ def _selected(
             transactions = log.transactions_in(interval.low, interval.high)
             doubts = transactions.within(interval.low, interval.high - 1).doubts
             printer.damaged = _report_undecided(directory, transactions, doubts) or printer.damaged
-    chunks = log.chunks(COLUMNS, interval, on_damage=printer.on_damage(log), capacity=CHUNK_ROWS)
-    return log, read_errors_of(chunks)
+    search = PartitionSearch(log, lambda: interval, printer.on_damage(log), printer.search(log))
+    return read_errors_of(read_pieces([search], printer.threads))
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:
@@ -279,7 +277,8 @@ def _follow(followers: Followers, printer: _Printer) -> None:
     wait = _waiter(sys.stdout.fileno())
     while True:
         for follower in followers.check():
-            if not printer.write(follower.log, follower.chunks(printer.on_damage(follower.log), CHUNK_ROWS)):
+            chunks = follower.chunks(printer.on_damage(follower.log), CHUNK_ROWS)
+            if not printer.write(printer.search(follower.log).found(chunks)):
                 return
         sys.stdout.flush()
         wait(POLL)
@@ -300,6 +299,14 @@ def _waiter(handle: int) -> Callable[[float], None]:
             raise BrokenPipeError
 
     return wait
+
+
+class _Lines(NamedTuple):
+    """The text of some records. `not_utf8` counts keys, values and header values that are not UTF-8."""
+
+    rows: int
+    text: bytes
+    not_utf8: int
 
 
 class _Printer:
@@ -325,6 +332,9 @@ class _Printer:
         self._format, self._encoding = output_format, encoding
         self._conditions = conditions
         self._skips = on_error == "skip"
+        # With a limit, several threads format each record alone, so that the last one can be printed alone.
+        few = limit is None or (limit <= FEW_RECORDS and bool(conditions))
+        self.threads = (os.cpu_count() or 1) if few else 1
 
     def on_damage(self, log: PartitionLog) -> OnDamage | None:
         path = str(log.directory.path)
@@ -335,21 +345,36 @@ class _Printer:
 
         return skip if self._skips else None
 
-    def write(self, log: PartitionLog, chunks: Iterator[Chunk]) -> bool:
-        """Print the matching records in `chunks`. Return False if the limit was reached."""
+    def search(self, log: PartitionLog) -> Search[_Lines]:
+        """Return a search for the records to print."""
         template = line_template(self._format, log.topic, log.partition)
+        return Search(self._conditions, partial(self._lines, template), self.left)
+
+    def _lines(self, template: Template, source: Buffer, columns: RecordColumns, first: int, end: int) -> list[_Lines]:
         style, separator = self._format.style, self._format.separator.encode()
-        for source, columns in matching(self._counted(chunks), self._conditions, self.left, self._count_not_json):
-            rows = max(1, columns.rows * OUTPUT_BYTES // max(view_of(source).nbytes, OUTPUT_BYTES))
-            for start in range(0, columns.rows, rows):
-                stop = min(start + rows, columns.rows)
-                lines = core.format_records(source, columns, template, style, self._encoding, separator, start, stop)
-                write_bytes(lines)
-                if self._format.name != "text" and self._encoding == "utf8" and b"\\x" in lines:
-                    self.not_utf8 += _not_utf8(source, columns, start, stop)
-            self.shown += columns.rows
-            if self.left is not None:
-                self.left -= columns.rows
+        rows = 1 if self.threads > 1 and self.left is not None else end - first
+        found = []
+        for start in range(first, end, rows):
+            stop = start + rows
+            lines = core.format_records(source, columns, template, style, self._encoding, separator, start, stop)
+            exact = self._format.name == "text" or self._encoding != "utf8" or b"\\x" not in lines
+            found.append(_Lines(rows, lines, 0 if exact else _not_utf8(source, columns, start, stop)))
+        return found
+
+    def write(self, found: Generator[Found[_Lines], None, None]) -> bool:
+        """Print lines. Return False if the limit was reached."""
+        with closing(found):
+            for some in found:
+                self.read += some.tested
+                self.not_json += some.not_json
+                for lines in some.items:
+                    write_bytes(lines.text)
+                    self.not_utf8 += lines.not_utf8
+                    self.shown += lines.rows
+                    if self.left is not None:
+                        self.left -= lines.rows
+                        if not self.left:
+                            return False
         return self.left != 0
 
     def report_not_json(self) -> None:
@@ -357,14 +382,6 @@ class _Printer:
         if self.not_json and self.left != 0:
             verb = "is" if self.not_json == 1 else "are"
             tell(f"{counted(self.not_json, 'value')} {verb} not JSON, so --value-json cannot match")
-
-    def _count_not_json(self, count: int) -> None:
-        self.not_json += count
-
-    def _counted(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        for chunk in chunks:
-            self.read += chunk.columns.rows
-            yield chunk
 
 
 def _not_utf8(source: Buffer, columns: RecordColumns, start: int, stop: int) -> int:

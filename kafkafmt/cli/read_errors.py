@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ def reading() -> Iterator[None]:
         raise ReadError(error) from error
 
 
-def read_errors_of(items: Iterable[Item]) -> Iterator[Item]:
+def read_errors_of(items: Iterable[Item]) -> Generator[Item, None, None]:
     """Yield all items. If the iterable raises an OSError, raise a `ReadError` instead."""
     with reading():
         yield from items

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
 from .._backend import core
-from ..log.finding import Conditions, matching
-from ..records import Chunk
+from ..log.finding import Found, Search
+from ..support import arguments
 from ..support.text import counted
-from ..types import COLUMNS, RecordColumns
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_conditions, parse_limit
 from .selection_arguments import SelectionArguments
-
-CHUNK_ROWS = 4096
-"""Largest number of records that `find` decodes in one call. Their data fits into a CPU cache."""
-
 
 CONDITIONS = ("key", "key_regex", "value_regex", "headers", "value_json")
 """Names of the conditions of `find`."""
@@ -24,21 +20,30 @@ CONDITIONS = ("key", "key_regex", "value_regex", "headers", "value_json")
 class Finding:
     """Base class of partitions and other objects that have the method `find`."""
 
-    def _chunks(self, columns: RecordColumns, given: SelectionArguments, *named: str) -> Iterator[Chunk]:
-        """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""
+    def _found(
+        self, search: Search[core.Record], threads: int, given: SelectionArguments, *named: str
+    ) -> Iterator[Found[core.Record]]:
+        """Return an iterator of the selected records that meet the conditions of a search."""
         raise NotImplementedError
 
     def _tell(self, message: str) -> None:
         """Add a message to the messages of the log."""
         raise NotImplementedError
 
-    def _matching(self, chunks: Iterator[Chunk], conditions: Conditions, limit: int | None) -> Iterator[Chunk]:
-        """Yield the matching records as columns. At the end, report how many of the tested values are not JSON."""
-        counts: list[int] = []
-        yield from matching(chunks, conditions, limit, counts.append)
-        if found := sum(counts):
-            verb = "is" if found == 1 else "are"
-            self._tell(f"{counted(found, 'value')} {verb} not JSON, so value_json cannot match")
+    def _first_records(self, found: Iterator[Found[core.Record]], limit: int | None) -> Iterator[list[core.Record]]:
+        """Yield at most `limit` records. At the end, report how many of the tested values are not JSON."""
+        not_json, left = 0, limit
+        for some in found if left != 0 else ():
+            not_json += some.not_json
+            records = some.items[:left]
+            yield records
+            if left is not None:
+                left -= len(records)
+                if not left:
+                    break
+        if not_json:
+            verb = "is" if not_json == 1 else "are"
+            self._tell(f"{counted(not_json, 'value')} {verb} not JSON, so value_json cannot match")
 
     def find(
         self,
@@ -49,12 +54,14 @@ class Finding:
         headers: HeaderConditions | None = None,
         value_json: Mapping[str, Any] | None = None,
         limit: int | None = None,
+        threads: int | None = None,
         **selection: Unpack[SelectionArguments],
     ) -> Iterator[core.Record]:
         r"""Return an iterator of the records that meet all given conditions.
 
         Each condition is evaluated for many records at once. Therefore, `find` is much faster than
-        a loop over `records`. Several threads may share the iterator.
+        a loop over `records`. Several threads search the partition. Several threads may share the
+        iterator.
 
         Parameters
         ----------
@@ -78,6 +85,9 @@ class Finding:
             their number is added to `Log.messages` at the end of the search.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
+        threads : int, optional
+            Number of threads that decompress, decode and test records, 1 or higher. By default, the
+            number of CPUs.
         **selection
             Keyword arguments that select records: start, end, start_time, end_time, on_error,
             control, below_log_start, isolation and partial. `Partition.records` describes them.
@@ -111,8 +121,7 @@ class Finding:
             "headers": headers,
             "value_json": value_json,
         }
-        conditions, most = parse_conditions(given), parse_limit(limit)
-        chunks = self._matching(
-            self._chunks(RecordColumns(CHUNK_ROWS, COLUMNS), selection, *CONDITIONS, "limit"), conditions, most
-        )
-        return core.RecordIterator(core.make_records(source, columns) for source, columns in chunks)
+        search = Search[core.Record](parse_conditions(given), core.make_records, parse_limit(limit))
+        count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
+        found = self._found(search, count, selection, *CONDITIONS, "limit", "threads")
+        return core.RecordIterator(self._first_records(found, search.limit))

@@ -11,6 +11,7 @@ from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation, On
 from ..log import Damage, PartitionDir, PartitionLog
 from ..log.catalog import OpenedLog
 from ..log.damage import ReadLimits
+from ..log.finding import Found, PartitionSearch, Search
 from ..log.reading import (
     POLL,
     Follower,
@@ -24,11 +25,10 @@ from ..log.reading import (
     read_pieces,
     send,
 )
-from ..records import Chunk
 from ..support import arguments
 from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
-from ..types import COLUMNS, RecordColumns
+from ..types import COLUMNS
 from .finding import Finding
 from .offsets import PartitionOffsets
 from .pieces import PartitionBatches
@@ -268,7 +268,9 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
     ) -> Iterator[list[core.Record[Any]]]:
         """Return an iterator of lists of the selected records. For the parameters, see the method `records`."""
         most = arguments.optional_integer("limit", limit, 0)
-        chunks = self._chunks(RecordColumns(1024, COLUMNS), selection, "views", "limit")
+        parsed, skip = parse_selection(selection, "views", "limit")
+        on_damage = self._on_damage(skip)
+        chunks = self.log.chunks(COLUMNS, parsed.resolve(self.log), on_damage=on_damage, capacity=1024)
         lists = (core.make_records(source, columns, views=views) for source, columns in chunks)
         return lists if most is None else _first_records(lists, most)
 
@@ -326,9 +328,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         parsed, skip = parse_selection(selection, "columns", "threads", "limit")
         interval, on_damage = parsed.resolve(self.log), self._on_damage(skip)
         if most is None:
-            return SharedIterator(
-                read_pieces([PartitionBatches(self.log, schema, lambda: interval, on_damage)], count)
-            )
+            return SharedIterator(read_pieces([PartitionBatches(self.log, schema, lambda: interval, on_damage)], count))
         builder = ArrowBuilder(self.topic, self.partition, schema)
         return record_batches(self.log.chunks(builder.columns, interval, on_damage=on_damage), builder, most)
 
@@ -449,11 +449,13 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         self.damaged = []
         return self.damaged.append if skip else None
 
-    def _chunks(self, columns: RecordColumns, given: SelectionArguments, *named: str) -> Iterator[Chunk]:
-        """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""
+    def _found(
+        self, search: Search[core.Record], threads: int, given: SelectionArguments, *named: str
+    ) -> Iterator[Found[core.Record]]:
+        """Return an iterator of the selected records that meet the conditions of a search."""
         selection, skip = parse_selection(given, *named)
-        on_damage = self._on_damage(skip)
-        return self.log.chunks(columns, selection.resolve(self.log), on_damage=on_damage)
+        on_damage, interval = self._on_damage(skip), selection.resolve(self.log)
+        return read_pieces([PartitionSearch(self.log, lambda: interval, on_damage, search)], threads)
 
 
 def _first_records(lists: Iterable[list[core.Record[Any]]], limit: int) -> Iterator[list[core.Record[Any]]]:

@@ -124,6 +124,7 @@ class Topic(OpenedLog):
         headers: HeaderConditions | None = None,
         value_json: Mapping[str, Any] | None = None,
         limit: int | None = None,
+        threads: int | None = None,
         **selection: Unpack[SelectionArguments],
     ) -> Iterator[tuple[Partition, core.Record]]:
         """Return an iterator of the records that meet all given conditions. Each item also contains the partition.
@@ -135,6 +136,8 @@ class Topic(OpenedLog):
         limit : int, optional
             Largest number of records to return, from all partitions together. By default, there is
             no limit.
+        threads : int, optional
+            Number of threads, as in `Partition.find`.
         **selection
             Keyword arguments that select records in each partition: start, end, start_time,
             end_time, on_error, control, below_log_start, isolation and partial.
@@ -160,7 +163,7 @@ class Topic(OpenedLog):
             "headers": headers,
             "value_json": value_json,
         }
-        found = [(p, p.find(**given, **selection)) for p in self.partitions]
+        found = [(p, p.find(**given, limit=most, threads=threads, **selection)) for p in self.partitions]
         return SharedIterator(islice(((p, record) for p, records in found for record in records), most))
 
     def to_batches(

@@ -196,13 +196,13 @@ def test_log_append_time_is_marked_in_text(tmp_path: Path) -> None:
 
 
 def test_large_records_are_formatted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkafmt.cli import cat
+    from kafkafmt.log.finding import find
 
     (tmp_path / "t-0").mkdir()
     log = batch([record(i, 0, None, b"%d" % i * 500) for i in range(9)])
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(log)
     whole = inside("cat", tmp_path).stdout
-    monkeypatch.setattr(cat, "OUTPUT_BYTES", 2000)
+    monkeypatch.setattr(find, "FOUND_BYTES", 2000)
     assert inside("cat", tmp_path).stdout == whole
     assert len(whole.splitlines()) == 9
 

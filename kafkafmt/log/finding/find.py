@@ -1,22 +1,35 @@
 """Select records by conditions for their keys, values and headers.
 
 The conditions are tested on decoded records in columns, before any record is formatted or converted
-to an object. `matching` yields columns that contain only the matching records.
+to an object. Several threads can search one partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 
+from ..._backend import core
 from ...records import Chunk
 from ...support.text import decode_header_key
-from ...types import COLUMNS, Buffer, IntArray, LengthArray, RecordColumns, byte_view, distinct
+from ...types import COLUMNS, Buffer, IntArray, LengthArray, RecordColumns, byte_view, distinct, view_of
+from ..reading import Convert, OffsetInterval, OnDamage, PartitionLog, PartitionPieces
 from .byte_pattern import BytePattern, find_spans
 from .json_paths import JsonEquals, count_not_json
 
+T = TypeVar("T")
+
+CHUNK_ROWS = 4096
+"""Largest number of records that a search decodes in one call. Their data fits into a CPU cache."""
+STORED_BYTES = 2 << 20
+"""Smallest size of the stored batches of a piece, except the last one of a partition."""
+FOUND_BYTES = 4 << 20
+"""Approximate size of the matching records that a thread passes on at once, in bytes."""
+RECORD_BYTES = 128
+"""Assumed size of a record without its key, value and headers."""
 _REPLACEMENT = "\ufffd"
 
 
@@ -134,24 +147,85 @@ def _rows_of_headers(columns: RecordColumns) -> IntArray:
     return rows
 
 
-def matching(
-    chunks: Iterable[Chunk],
-    conditions: Conditions,
-    limit: int | None = None,
-    on_not_json: Callable[[int], None] | None = None,
-) -> Iterator[Chunk]:
-    """Yield at most `limit` decoded records, as columns, that meet the conditions."""
-    left = limit
-    if left is not None and left <= 0:
-        return
-    for chunk in chunks:
-        rows = conditions.rows(chunk, on_not_json) if conditions else np.arange(chunk.columns.rows)
-        if left is not None:
-            rows = rows[:left]
-            left -= len(rows)
-        if len(rows) == chunk.columns.rows:
-            yield chunk
-        elif len(rows):
-            yield Chunk(chunk.source, chunk.columns.selected(rows))
-        if left == 0:
+@dataclass
+class Found(Generic[T]):
+    """What a search made of matching records."""
+
+    items: list[T] = field(default_factory=list)
+    tested: int = 0  # number of records that were tested since the previous `Found`
+    not_json: int = 0  # number of these whose value was to be JSON, but is not
+
+
+@dataclass(frozen=True)
+class Search(Generic[T]):
+    """A search for at most `limit` records."""
+
+    conditions: Conditions
+    convert: Callable[[Buffer, RecordColumns, int, int], list[T]]
+    """Makes items of the rows in a range. Several threads call it at the same time."""
+    limit: int | None = None
+
+    def found(self, chunks: Iterable[Chunk], size: int = 0) -> Generator[Found[T], None, None]:
+        """Yield items of the matching records, at least about `size` bytes at once. Larger chunks are divided."""
+        left, found, filled = self.limit, Found[T](), 0
+        if left is not None and left <= 0:
             return
+        counts: list[int] = []
+        try:
+            for source, columns in chunks:
+                conditions = self.conditions
+                rows = conditions.rows(Chunk(source, columns), counts.append) if conditions else np.arange(columns.rows)
+                if left is not None:
+                    rows = rows[:left]
+                    left -= len(rows)
+                found.tested += columns.rows
+                found.not_json += sum(counts)
+                counts.clear()
+                if len(rows) < columns.rows:
+                    columns = columns.selected(rows)
+                most = max(1, len(rows) * FOUND_BYTES // max(view_of(source).nbytes, FOUND_BYTES))
+                for start in range(0, len(rows), most):
+                    stop = min(start + most, len(rows))
+                    found.items += self.convert(source, columns, start, stop)
+                    filled += _size(columns, start, stop)
+                    if filled >= size:
+                        yield found
+                        found, filled = Found[T](), 0
+                if left == 0:
+                    return
+        except Exception:
+            yield found
+            raise
+        yield found
+
+
+def _size(columns: RecordColumns, start: int, stop: int) -> int:
+    """Return the approximate memory of some records in bytes, without headers."""
+    assert columns.key_length is not None
+    assert columns.value_length is not None
+    lengths = (columns.key_length[start:stop], columns.value_length[start:stop])
+    return RECORD_BYTES * (stop - start) + sum(core.total_length(array, stop - start) for array in lengths)
+
+
+class PartitionSearch(PartitionPieces[Found[T]]):
+    """The records of a partition that a search finds. For the other parameters, see `PartitionPieces`."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        interval: Callable[[], OffsetInterval | None],
+        on_damage: OnDamage | None,
+        search: Search[T],
+    ) -> None:
+        super().__init__(log, interval, on_damage)
+        self._search = search
+
+    def _decoder(self) -> tuple[RecordColumns, Convert[Found[T]]]:
+        return RecordColumns(CHUNK_ROWS, COLUMNS), self._found
+
+    def _found(self, chunks: Iterable[Chunk], stored: int) -> Iterator[Found[T]]:
+        # A limit ends the search after any chunk. Damage after this chunk is not reported.
+        return self._search.found(chunks, FOUND_BYTES if stored and self._search.limit is None else 0)
+
+    def _is_full(self, stored: int) -> bool:
+        return stored >= STORED_BYTES
