@@ -13,11 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 import building as build
+import cramjam
 import lz4.frame
 import pytest
 import zstandard
 
 from kafkafmt.codecs import decompressor as codecs
+from kafkafmt.codecs import packages
 from kafkafmt.codecs.decompressor import Arena, Decompressor
 from kafkafmt.errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
 
@@ -122,8 +124,6 @@ def test_consecutive_xerial_streams_are_decompressed() -> None:
 
 
 def test_raw_snappy_block_is_decompressed() -> None:
-    import cramjam
-
     for data in (b"", b"a", TEXT, NOISE):
         assert unpack(SNAPPY, bytes(cramjam.snappy.compress_raw(data))) == data
 
@@ -301,11 +301,10 @@ class CountedBytes:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.work = self.calls = 0
         for owner, name in (
-            (lz4.frame, "decompress_chunk"),
-            (codecs._raw_snappy, "decompress_raw_into"),
+            (packages.lz4_frame, "decompress_chunk"),
+            (cramjam.snappy, "decompress_raw_into"),
         ):
-            if owner is not None:
-                monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
+            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
 
     def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: int) -> Any:
@@ -445,15 +444,3 @@ def test_gzip_is_decompressed_without_isal(monkeypatch: pytest.MonkeyPatch) -> N
         unpack(GZIP, gzip.compress(TEXT)[:-1])
     with pytest.raises(TooLargeError):
         unpack(GZIP, gzip.compress(bytes(MIB)), MIB - 1)
-
-
-def test_snappy_is_decompressed_without_cramjam(monkeypatch: pytest.MonkeyPatch) -> None:
-    import snappy
-
-    monkeypatch.setattr(codecs, "_raw_snappy", None)
-    monkeypatch.setattr(codecs, "_snappy", snappy, raising=False)
-    assert unpack(SNAPPY, build.xerial(TEXT) + build.xerial(b"two")) == TEXT + b"two"
-    with pytest.raises(StructureError):
-        unpack(SNAPPY, b"\x05abc")
-    with pytest.raises(TooLargeError):
-        unpack(SNAPPY, build.xerial(TEXT), 1000)

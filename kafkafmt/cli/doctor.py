@@ -31,7 +31,7 @@ def _show(found: Installation) -> None:
     show(f"kafkafmt {found.version}, Python {found.python}, {found.platform}")
     show(f"core: {found.core} ({found.core_reason})")
     fast = [f"{codec} ({library})" for codec, library in found.codecs.items() if library]
-    slow = [codec for codec, library in found.codecs.items() if not library]
+    slow = [f"{codec} ({found.codec_packages[codec]})" for codec, library in found.codecs.items() if not library]
     show(f"decompressed without the GIL: {', '.join(fast) or 'no codec'}")
     if slow:
         show(f"decompressed with a call of Python for each batch: {', '.join(slow)}")

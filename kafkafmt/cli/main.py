@@ -16,7 +16,7 @@ from .._backend import backend_reason
 from ..errors import KafkaFormatError
 from ..log import DuplicatePartitionError
 from ..log.verifying import error_text
-from ..support.extras import LIBRARIES, extra_of, install_line, library_versions
+from ..support.extras import LIBRARIES, REPLACED, extra_of, install_line, library_versions
 from ..support.paths import FULL_DISK, UrlError, without_secrets
 from ..support.text import plain, shown
 from .choosing import MissingError, NotThereError
@@ -56,7 +56,12 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     click.echo(f"kafkafmt {__version__}")
     click.echo(f"core: {backend} ({backend_reason})")
     for library, version in library_versions((*LIBRARIES, *BACKENDS)).items():
-        click.echo(f"{library}: not installed" if version is None else f"{library} {version}")
+        if version is None and library in REPLACED:
+            from ..codecs.packages import SERVED_BY
+
+            click.echo(f"{library}: not installed; {SERVED_BY[REPLACED[library]]} is used")
+        else:
+            click.echo(f"{library}: not installed" if version is None else f"{library} {version}")
     ctx.exit()
 
 

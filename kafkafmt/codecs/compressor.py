@@ -12,9 +12,7 @@ import zlib
 from threading import Lock
 from typing import Any
 
-import lz4.frame
 import snappy
-import zstandard
 
 from ..constants import (
     CODEC_GZIP,
@@ -27,6 +25,7 @@ from ..constants import (
     XERIAL_MAGIC,
 )
 from ..types import Buffer
+from .packages import lz4_frame, zstandard
 
 XERIAL_BLOCK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
@@ -74,11 +73,12 @@ class Compressor:
         if self.codec == CODEC_SNAPPY:
             return _xerial(memoryview(raw).cast("B"))
         if self.codec == CODEC_LZ4:
-            packed: bytes = lz4.frame.compress(
-                raw, self._level, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+            packed: bytes = lz4_frame.compress(
+                raw, self._level, block_size=lz4_frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
             )
             return packed
-        return self._zstd.compress(raw)
+        compressed: bytes = self._zstd.compress(raw)
+        return compressed
 
     def max_size(self, n: int) -> int:
         """Return an upper limit for the compressed size of `n` bytes of data, in bytes."""

@@ -2,7 +2,7 @@
 
 Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
-Only this module, `compressor.py`, `odd_codec_ends.py` and `unpacking.py` import third-party compression packages. The
+Only the modules of this folder import third-party compression packages; `packages.py` says what replaces a missing one. The
 decompressed data of many batches is appended to an `Arena`, a buffer that grows as needed. One call of
 the native core can then decode all these batches. Contexts and buffers for decompression are reused.
 
@@ -34,10 +34,9 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
-import lz4.frame
+import cramjam
 import numpy as np
 import numpy.typing as npt
-import zstandard
 
 from .._backend import core
 from ..constants import (
@@ -63,21 +62,8 @@ from ..constants import (
 from ..errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
 from ..types import BatchTable, Buffer, byte_view, view_of
 from .functions import codec_functions
-from .zstd_frames import is_single_frame
-
-try:
-    from isal import isal_zlib as zlib
-except ImportError:
-    import zlib  # type: ignore[no-redef]
-
-_raw_snappy: Any
-try:
-    # Use cramjam, because it can write directly into the arena. python-snappy is only a wrapper of cramjam.
-    from cramjam import snappy as _raw_snappy
-except ImportError:
-    import snappy as _snappy
-
-    _raw_snappy = None
+from .packages import lz4_frame, zlib, zstandard, zstd_decompressor
+from .zstd_frames import content_frames
 
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WINDOW = 128
@@ -142,9 +128,9 @@ class Decompressor:
         self.seconds: float = 0.0
         """Total time that calls of `decompress` have taken, in seconds."""
         self._busy = Lock()  # zstandard crashes if two threads use the same context
-        self._zstd = zstandard.ZstdDecompressor()
+        self._zstd = zstd_decompressor(max_batch_bytes)
         self._zstd_ratio = 4.0  # expected compression ratio, for batches that do not contain their decompressed size
-        self._lz4: Any = lz4.frame.create_decompression_context()
+        self._lz4: Any = lz4_frame.create_decompression_context()
         self._decoder = core.PayloadDecoder(codec_functions().addresses)
 
     def append(
@@ -297,10 +283,8 @@ class Decompressor:
             raise snappy_error(FAULT_SNAPPY_SIZE, self.limit)
         room = arena.room(size)
         try:
-            if _raw_snappy is None:
-                arena.append(_snappy.uncompress(block.tobytes()))
-            else:
-                arena.filled += _raw_snappy.decompress_raw_into(block, room)
+            # Unlike python-snappy, which is a wrapper of it, cramjam can write directly into the arena.
+            arena.filled += cramjam.snappy.decompress_raw_into(block, room)
         except MemoryError:
             raise
         except Exception:  # The packages raise different errors. Their messages describe internals of the decompressor.
@@ -310,7 +294,7 @@ class Decompressor:
         context, pending, done = self._lz4, data, False
         try:
             while not done:
-                part, used, done = lz4.frame.decompress_chunk(
+                part, used, done = lz4_frame.decompress_chunk(
                     context, pending, max_length=self._room(arena.filled - start, 4 * len(data))
                 )
                 arena.append(part)
@@ -322,12 +306,13 @@ class Decompressor:
                     pending = pending[used:]
         finally:
             if not done:  # A reset would not clear the whole state that an incomplete frame leaves in the context.
-                self._lz4 = lz4.frame.create_decompression_context()
+                self._lz4 = lz4_frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
         known = zstandard.frame_content_size(data)
         self._check(known, CODEC_ZSTD)
-        single = is_single_frame(data)
+        frames = content_frames(data)
+        single = len(frames) == 1 and frames[0][:2] == (0, len(data))
         room = known if known > 0 else int(self._zstd_ratio * len(data)) + _ROOM
         # For 16 KiB of data, decompress() is 10 % faster than the stream reader.
         if single and known and room <= _ZSTD_AT_ONCE:

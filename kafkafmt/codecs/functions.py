@@ -10,10 +10,12 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from ..constants import CODEC_FUNCTIONS
+from .packages import SERVED_BY, lz4_frame, zstandard
 
 ISAL_VERSIONS = range(30, 33)
 """Minor versions of ISA-L 2 whose struct `inflate_state` begins with the fields that the core uses."""
@@ -47,21 +49,19 @@ def codec_functions() -> CodecFunctions:
 
 
 def _lz4(functions: CodecFunctions) -> None:
-    import lz4.frame
-
-    shared = _shared(lz4.frame._frame)
+    shared = _shared(lz4_frame._frame)
     version = shared.LZ4_versionNumber()
     if shared.LZ4F_getVersion() == 100 and 10900 <= version < 20000:
         functions.add("lz4_", "lz4", f"lz4 {_dotted(version)}", shared)
 
 
 def _zstd(functions: CodecFunctions) -> None:
-    import zstandard
-
-    # Only the backend for PyPy exports the functions. It need not be imported.
-    assert zstandard.__file__ is not None
-    (path,) = Path(zstandard.__file__).parent.glob("_cffi*.so")
-    shared = ctypes.CDLL(str(path))
+    if SERVED_BY["zstd"] == "compression.zstd":
+        shared = _shared(import_module("_zstd"))  # exports the functions if it is linked with libzstd
+    else:
+        # Only the backend for PyPy exports the functions. It need not be imported.
+        (path,) = Path(zstandard.__file__).parent.glob("_cffi*.so")
+        shared = ctypes.CDLL(str(path))
     version = shared.ZSTD_versionNumber()
     if 10400 <= version < 20000:
         functions.add("zstd_", "zstd", f"zstd {_dotted(version)}", shared)

@@ -12,13 +12,11 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-import lz4.frame
-import zstandard
-
 from ..constants import CODEC_GZIP, CODEC_LZ4, CODEC_SNAPPY, CODEC_ZSTD, XERIAL_HEADER_SIZE, XERIAL_MAGIC
 from ..errors import KafkaFormatError
 from .decompressor import GZIP_MAGIC, Arena, Decompressor, too_large
-from .zstd_frames import MAGIC, SKIPPABLE, header_size
+from .packages import lz4_frame, read_blocks
+from .zstd_frames import MAGIC, RLE_BLOCK, SKIPPABLE, header_size
 
 _GZIP_STEPS = (16384, 128, 1)
 """Numbers of bytes that are passed to zlib at a time. If zlib fails, the next smaller number is used."""
@@ -146,9 +144,9 @@ def _lz4(source: _Input) -> tuple[str, bool]:
         return "", False
     flags, largest = payload[4], 1 << 8 + 2 * (payload[5] >> 4 & 7)
     p = 7 + (8 if flags & 8 else 0) + (4 if flags & 1 else 0)
-    context = lz4.frame.create_decompression_context()
+    context = lz4_frame.create_decompression_context()
     try:
-        lz4.frame.decompress_chunk(context, payload[:p])
+        lz4_frame.decompress_chunk(context, payload[:p])
         while True:
             size = int.from_bytes(payload[p : p + 4], "little")
             if len(payload) - p < 4:
@@ -158,7 +156,7 @@ def _lz4(source: _Input) -> tuple[str, bool]:
             end = p + 4 + (size & ~_LZ4_STORED) + (4 if flags & 16 else 0)
             if end > len(payload):
                 return "the lz4 data ends inside a block", False
-            source.add(lz4.frame.decompress_chunk(context, payload[p:end], max_length=largest)[0])
+            source.add(lz4_frame.decompress_chunk(context, payload[p:end], max_length=largest)[0])
             p = end
     except RuntimeError:
         return "an lz4 block is invalid", False
@@ -191,32 +189,30 @@ def _zstd(source: _Input) -> tuple[str, bool]:
             return cut
         if magic != MAGIC:
             return "bytes that are not a frame follow the zstd data", False
-        descriptor = payload[p + 4]
-        end = p + header_size(descriptor)
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        last = False
-        try:
-            source.add(frame.decompress(payload[p:end]))
-            while not last:
-                p = end
-                if n - p < 3:
-                    return cut
-                block = int.from_bytes(payload[p : p + 3], "little")
-                last = bool(block & 1)
-                end = p + 3 + (1 if block & 6 == 2 else block >> 3)
-                if end > n:
-                    return cut
-                source.add(frame.decompress(payload[p:end]))
-            p = end
-            if descriptor & 4:
-                if n - p < 4:
-                    return "the zstd checksum is missing", False
-                source.add(frame.decompress(payload[p : p + 4]))
-                p += 4
-        except zstandard.ZstdError:
-            if not last or p != end:
-                return "a zstd block is invalid", False
-            oddity, java_reads, p = "the zstd checksum is wrong", False, p + 4
+        descriptor, last = payload[p + 4], 0
+        ends = [header_size(descriptor)]
+        while not last and n - p - ends[-1] >= 3:
+            at = p + ends[-1]
+            block = int.from_bytes(payload[at : at + 3], "little")
+            end = ends[-1] + 3 + (1 if block & 6 == RLE_BLOCK else block >> 3)
+            if end > n - p:
+                break
+            last = block & 1
+            ends.append(end)
+        blocks = len(ends)
+        if last and descriptor & 4 and n - p - ends[-1] >= 4:
+            ends.append(ends[-1] + 4)
+        content, good = read_blocks(payload[p:], ends, source.limit - len(source.out))
+        source.add(content)
+        if good < blocks:
+            return "a zstd block is invalid", False
+        if not last:
+            return cut
+        if descriptor & 4 and len(ends) == blocks:
+            return "the zstd checksum is missing", False
+        if good < len(ends):
+            oddity, java_reads = "the zstd checksum is wrong", False
+        p += ends[-1]
     return oddity, java_reads
 
 

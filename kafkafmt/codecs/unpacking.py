@@ -7,7 +7,7 @@ import io
 import zlib
 from typing import Any, BinaryIO, cast
 
-import zstandard
+from .packages import zstandard, zstd_file_frame
 
 STREAM_BYTES = 1 << 17
 UNPACKING_ERRORS: tuple[type[Exception], ...] = (
@@ -44,7 +44,7 @@ class _WholeFrames(io.RawIOBase):
                 )
                 if not self._left:
                     return 0
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
+                self._frame = zstd_file_frame()
             elif not (data := self._source.read(STREAM_BYTES)):
                 raise EOFError("the last zstd frame is incomplete")
             else:

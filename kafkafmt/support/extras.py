@@ -19,13 +19,21 @@ EXTRAS = {
     "polars": {"polars": "polars>=1.34", "pyarrow": "pyarrow>=14"},
     "stats": {"datasketches": "datasketches>=5"},
     "plot": {"matplotlib": "matplotlib>=3.8", "plotly": "plotly>=6"},
-    "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
+    "": {
+        "cramjam": "cramjam>=2.11",
+        "crc32c": "crc32c>=2.3",
+        "lz4": "lz4>=4.3",
+        "snappy": "python-snappy>=0.7",
+        "zstandard": "zstandard>=0.22",
+    },
 }
 """Required packages of each extra. Each inner dict maps the name of a module to the requirement of
 its package. The key "" stands for the packages that every installation requires. pyproject.toml
 contains the same requirements.
 """
 
+REPLACED = {"lz4": "lz4", "zstandard": "zstd"}
+"""Required packages without which kafkafmt works too, and the codec of each. `codecs.packages` says what replaces them."""
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy", "isal")
 """Packages whose versions are shown in reports and by `kafkafmt --version`."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._backend import backend, backend_reason
 from ..constants import CODEC_NAMES
-from .extras import EXTRAS, LIBRARIES, kafkafmt_version, library_versions
+from .extras import EXTRAS, LIBRARIES, REPLACED, kafkafmt_version, library_versions
 from .java import SparkMissingError, find_java, java_version
 from .notebook import html_table
 
@@ -76,6 +76,9 @@ class Installation:
     codecs : dict of str or None
         The library, with its version, that decompresses the batches of each codec without the GIL, many
         in one call. None if the codec's package is called for each batch.
+    codec_packages : dict of str
+        The package, or module of Python, that serves each codec. If lz4 or zstandard is not installed,
+        another one does.
     packages : dict of str or None
         Versions of the packages that kafkafmt can use. The version of a missing package is None.
     extras : tuple of Extra
@@ -93,6 +96,7 @@ class Installation:
     core: str
     core_reason: str
     codecs: dict[str, str | None]
+    codec_packages: dict[str, str]
     packages: dict[str, str | None]
     extras: tuple[Extra, ...]
     java: Java
@@ -124,6 +128,8 @@ def doctor() -> Installation:
     Of the packages, the function imports only those for compression. It runs `java -version` to find a Java that is new
     enough for Spark.
     """
+    from ..codecs.packages import SERVED_BY  # Import here, because it imports the packages.
+
     extras = tuple(_extra(name) for name in sorted(EXTRAS))
     java = _java()
     missing = {e.name for e in extras if not e.ready} | (set() if java.ready else {JAVA})
@@ -138,6 +144,7 @@ def doctor() -> Installation:
         core=backend,
         core_reason=backend_reason,
         codecs=_codecs(),
+        codec_packages=dict(SERVED_BY),
         packages=library_versions((*LIBRARIES, *OTHER_PACKAGES)),
         extras=extras,
         java=java,
@@ -160,11 +167,13 @@ def _extra(name: str) -> Extra:
 
 
 def _met(requirement: str) -> bool:
-    """Return whether an installed package meets a requirement of the form `name>=version`."""
+    """Return whether an installed package, or what replaces it, meets a requirement of the form `name>=version`."""
     parsed = _REQUIREMENT.match(requirement)
     assert parsed is not None, requirement
     version = library_versions([parsed[1]])[parsed[1]]
-    return version is not None and _numbers(version) >= _numbers(parsed[2])
+    if version is None:
+        return parsed[1] in REPLACED
+    return _numbers(version) >= _numbers(parsed[2])
 
 
 def _numbers(version: str) -> tuple[int, ...]:

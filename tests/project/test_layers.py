@@ -72,22 +72,17 @@ LAZY = ("kafkafmt.exporting.", "kafkafmt.reports.")
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {
     "crc32c": ("kafkafmt/_pure/crc.py",),
-    "cramjam": ("kafkafmt/codecs/decompressor.py",),
-    "isal": ("kafkafmt/codecs/decompressor.py", "kafkafmt/codecs/functions.py"),
-    "lz4": (
+    "compression": ("kafkafmt/codecs/stdlib_zstd.py",),
+    "cramjam": (
+        "kafkafmt/codecs/cramjam_lz4.py",
+        "kafkafmt/codecs/cramjam_zstd.py",
         "kafkafmt/codecs/decompressor.py",
-        "kafkafmt/codecs/compressor.py",
-        "kafkafmt/codecs/functions.py",
-        "kafkafmt/codecs/odd_ends.py",
     ),
-    "snappy": ("kafkafmt/codecs/decompressor.py", "kafkafmt/codecs/compressor.py"),
-    "zstandard": (
-        "kafkafmt/codecs/decompressor.py",
-        "kafkafmt/codecs/compressor.py",
-        "kafkafmt/codecs/functions.py",
-        "kafkafmt/codecs/odd_ends.py",
-        "kafkafmt/codecs/unpacking.py",
-    ),
+    "isal": ("kafkafmt/codecs/functions.py", "kafkafmt/codecs/packages.py"),
+    "lz4": ("kafkafmt/codecs/packages.py",),
+    "snappy": ("kafkafmt/codecs/compressor.py",),
+    "zstandard": ("kafkafmt/codecs/packages.py",),
+    "_zstd": ("kafkafmt/codecs/functions.py",),
     "pyarrow": (
         "kafkafmt/arrow/builder.py",
         "kafkafmt/arrow/columns.py",

@@ -163,6 +163,7 @@ def test_wheel_has_a_software_bill_of_materials(wheels: list[Path], which: int) 
     scopes = {c["name"]: c.get("scope") for c in bill["components"]}
     assert {name for name, scope in scopes.items() if scope == "required"} == {
         "numpy",
+        "cramjam",
         "crc32c",
         "lz4",
         "python-snappy",
