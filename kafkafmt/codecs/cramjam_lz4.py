@@ -6,7 +6,10 @@ decompresses the blocks. cramjam's own frames contain block checksums, which thi
 
 from __future__ import annotations
 
+from typing import Any
+
 import cramjam
+import numpy as np
 
 from ..types import Buffer, byte_view
 
@@ -47,10 +50,10 @@ class _Context:
     size: int
     window: bytes
     content: bytearray
-    room: memoryview
+    room: Any  # On a free-threaded Python, cramjam writes to arrays, but not to memoryviews.
 
     def __init__(self) -> None:
-        self.room = memoryview(b"")
+        self.room = np.empty(0, np.uint8)
         self.begin()
 
     def begin(self) -> None:
@@ -73,7 +76,7 @@ class _Context:
         self.flags, self.largest = flags, 1 << 8 + 2 * (data[5] >> 4 & 7)
         self.stated = int.from_bytes(data[6:14], "little") if flags & 8 else 0  # 0 stands for an unknown size
         if len(self.room) != _WINDOW + 4 + self.largest:
-            self.room = memoryview(bytearray(_WINDOW + 4 + self.largest))
+            self.room = np.empty(_WINDOW + 4 + self.largest, np.uint8)
         return size
 
     def read_block(self, block: memoryview, is_stored: bool) -> bytes:
@@ -100,7 +103,8 @@ class _Context:
             size = cramjam.lz4.decompress_block_into(packed, self.room[: skip + self.largest])
         except cramjam.DecompressionError:
             raise _failed("ERROR_decompressionFailed") from None
-        return bytes(self.room[skip:size])
+        content: bytes = self.room[skip:size].tobytes()
+        return content
 
 
 create_decompression_context = _Context

@@ -5,6 +5,8 @@ cramjam decompresses only complete frames. Therefore, there is no `decompressobj
 
 from __future__ import annotations
 
+from typing import Any
+
 import cramjam
 import numpy as np
 
@@ -41,8 +43,10 @@ class ZstdDecompressor:
         self._limit = limit
 
     def decompress(self, data: Buffer, max_output_size: int) -> bytes:
-        room = view_of(np.empty(max_output_size, np.uint8))
-        return room[: cramjam.zstd.decompress_into(byte_view(data), room)].tobytes()
+        room: Any = np.empty(max_output_size, np.uint8)
+        n = cramjam.zstd.decompress_into(byte_view(data), room)
+        content: bytes = room[:n].tobytes()
+        return content
 
     def stream_reader(self, data: Buffer, *, read_across_frames: bool) -> _Reader:
         return _Reader(byte_view(data), self._limit)
@@ -68,7 +72,9 @@ class _Reader:
             if frame is None:
                 return 0
             most = min(frame.most, self._room)
-            target = room if most <= len(room) else view_of(np.empty(most, np.uint8))
+            # On a free-threaded Python, cramjam writes to arrays, but not to memoryviews.
+            direct = most <= len(room)
+            target: Any = np.frombuffer(room, np.uint8) if direct else np.empty(most, np.uint8)
             try:
                 n = cramjam.zstd.decompress_into(self._data[frame.start : frame.end], target)
             except ZstdError as error:
@@ -76,8 +82,8 @@ class _Reader:
                     raise
                 return self._room
             self._room -= n
-            if target is not room:
-                self._ready = target[:n]
+            if not direct:
+                self._ready = view_of(target)[:n]
             elif n:
                 return int(n)
         n = min(len(room), len(self._ready))
@@ -109,14 +115,15 @@ def _content(data: memoryview, ends: list[int], last: int, limit: int) -> bytes 
         header[4] &= ~4  # there is no checksum
     if len(ends) - 1 < last:
         header, end = _without_size(header), _LAST_EMPTY_BLOCK
-    room = view_of(np.empty(min(limit + 1, LARGEST_BLOCK * len(ends)), np.uint8))
+    room: Any = np.empty(min(limit + 1, LARGEST_BLOCK * len(ends)), np.uint8)
     try:
         n = cramjam.zstd.decompress_into(b"".join((header, data[ends[0] : ends[-1]], end)), room)
     except ZstdError as error:
         if len(room) <= limit or str(error) != _FULL:
             return None
         n = len(room)
-    return room[:n].tobytes()
+    content: bytes = room[:n].tobytes()
+    return content
 
 
 def _without_size(header: bytearray) -> bytearray:

@@ -281,13 +281,13 @@ class Decompressor:
         self._check(arena.filled - start + size, CODEC_SNAPPY)
         if size > SNAPPY_MAX_RATIO * len(block):
             raise snappy_error(FAULT_SNAPPY_SIZE, self.limit)
-        room = arena.room(size)
+        arena.room(size)
+        # Unlike python-snappy, which is a wrapper of it, cramjam can write directly into the arena. On a free-threaded
+        # Python, it writes to arrays, but not to memoryviews.
+        room: Any = arena.data[arena.filled : arena.filled + size]
         try:
-            # Unlike python-snappy, which is a wrapper of it, cramjam can write directly into the arena.
             arena.filled += cramjam.snappy.decompress_raw_into(block, room)
-        except MemoryError:
-            raise
-        except Exception:  # The packages raise different errors. Their messages describe internals of the decompressor.
+        except cramjam.DecompressionError:  # Its message describes internals of the decompressor.
             raise snappy_error(FAULT_SNAPPY_ELEMENT, self.limit) from None
 
     def _lz4_frame(self, data: memoryview, arena: Arena, start: int) -> None:
