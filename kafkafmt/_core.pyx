@@ -1,5 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True,
-# initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=True
 """Define the native core, by including its parts in the order of their dependencies.
 
 The file _core.pyi documents each function and its types. The pure-Python core (_pure/) is the

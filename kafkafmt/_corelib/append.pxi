@@ -61,17 +61,32 @@ cdef inline int take_objects(RecordBuffer self, object key, object value, object
     return self.place(&key_field, &value_field, when[0], at[0], self.header_fields, count, dry)
 
 
+cdef inline int take_alone(RecordBuffer self, object key, object value, object timestamp, object headers, object offset, bint dry,
+                           int64_t* when, int64_t* at) except -1:
+    """Call take_objects() while no other thread uses the buffer."""
+    if not KF_FREE_THREADED:
+        if KF_UNLIKELY(self.busy):
+            self.enter()
+        return take_objects(self, key, value, timestamp, headers, offset, dry, when, at)
+    if PyList_CheckExact(headers):
+        headers = tuple(headers)    # Another thread can change the list.
+    with cython.critical_section(self):
+        self.enter()
+        try:
+            return take_objects(self, key, value, timestamp, headers, offset, dry, when, at)
+        finally:
+            self.busy = False
+
+
 cdef int take_record(RecordBuffer self, object key, object value, object timestamp, object headers, object offset, bint dry) except -1:
     cdef int64_t when = 0, at = 0
-    if KF_UNLIKELY(self.busy):
-        self.enter()
-    cdef int status = take_objects(self, key, value, timestamp, headers, offset, dry, &when, &at)
+    cdef int status = take_alone(self, key, value, timestamp, headers, offset, dry, &when, &at)
     if KF_LIKELY(status <= FULL):
         return status
     if status == NOT_PLAIN:
         key, value, timestamp = plain_bytes(key, "key"), plain_bytes(value, "value"), checked_int64(timestamp, "timestamp")
         headers, offset = plain_headers(headers), None if offset is None else checked_int64(offset, "offset")
-        status = take_objects(self, key, value, timestamp, headers, offset, dry, &when, &at)
+        status = take_alone(self, key, value, timestamp, headers, offset, dry, &when, &at)
         if status <= FULL:
             return status
     raise building_error(self, status, offset, when)
@@ -113,7 +128,9 @@ cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) 
     while i < len(records):
         if listed and self.plain_end and not self.busy and not origins & FROM_RECORD:
             before = i
-            i = append_plain_tuples(self, records, i)
+            with cython.critical_section(self, records):
+                if self.plain_end and not self.busy:
+                    i = append_plain_tuples(self, records, i)
             if i > before:
                 origins |= NEXT
             if i == len(records):
@@ -181,7 +198,8 @@ cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, objec
         raise ValueError(f"stop {last} is below start {first}")
     if seal and self.attributes & CODEC_MASK:
         raise ValueError("many=True cannot be combined with a codec, because each compressed batch must be closed separately")
-    self.enter()
+    with cython.critical_section(self):
+        self.enter()
     with nogil:
         while i < last:
             if self.plain_end and header.counts == NULL and at == NULL:
@@ -206,7 +224,8 @@ cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, objec
                 status = self.finish(-1)
                 if status:
                     break
-    self.busy = False
+    with cython.critical_section(self):
+        self.busy = False
     if status == BUILD_SPAN:
         raise ValueError(f"row {i}: a span is outside its buffer, or headers are outside their columns")
     if status > FULL:

@@ -22,6 +22,11 @@ cdef extern from *:
     #undef CYTHON_INLINE
     #define CYTHON_INLINE __inline__ __attribute__((always_inline))
     #endif
+    #ifdef Py_GIL_DISABLED
+    #define KF_FREE_THREADED 1
+    #else
+    #define KF_FREE_THREADED 0
+    #endif
     #if defined(__GNUC__)
     #define KF_PREFETCH(p) __builtin_prefetch(p)
     #else
@@ -39,6 +44,7 @@ cdef extern from *:
     void KF_PREFETCH(const void*) nogil
     bint KF_LIKELY(bint) nogil
     bint KF_UNLIKELY(bint) nogil
+    const bint KF_FREE_THREADED     # whether Python has no GIL
 
 
 cdef inline int16_t int16_at(const uint8_t* p) noexcept nogil:

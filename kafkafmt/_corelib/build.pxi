@@ -46,7 +46,7 @@ cdef class RecordBuffer:
     cdef int magic, head
     cdef bint base_given
     cdef public bint stored
-    cdef bint busy                  # True while a thread appends columns without the GIL.
+    cdef bint busy                  # True while a thread appends columns without the GIL. See `enter`.
 
     def __cinit__(self, magic=2, attributes=0, max_size=None, base_offset=None, leader_epoch=-1, producer_id=-1, producer_epoch=-1,
                   base_sequence=-1, append_time=-1, delete_horizon=-1):
@@ -76,6 +76,8 @@ cdef class RecordBuffer:
         free(self.ends)
 
     cdef int enter(self, bint busy=True) except -1:
+        """Begin a critical section, in which no other thread appends. If `busy` is True, this holds until `busy` is reset."""
+        # A free-threaded Python suspends a critical section while a lock is waited for, or while columns are appended.
         if self.busy:
             raise RuntimeError("another thread is appending columns")
         self.busy = busy
@@ -245,6 +247,7 @@ cdef class RecordBuffer:
     def append_columns(self, keys, values, timestamps, offsets, headers, start, stop, many=False):
         return append_rows(self, keys, values, timestamps, offsets, headers, natural(start), natural(stop), many)
 
+    @cython.critical_section
     def records(self):
         self.enter(False)
         return PyBytes_FromStringAndSize(<const char*>self.data + self.start + self.head, self.filled - self.start - self.head)
@@ -284,6 +287,7 @@ cdef class RecordBuffer:
         self.begin()
         return PLACED
 
+    @cython.critical_section
     def close(self, compressed=None, last_offset=None, count=None):
         cdef Source source
         cdef int64_t last = -1 if last_offset is None else last_offset
@@ -318,12 +322,14 @@ cdef class RecordBuffer:
         if self.plain_end:
             self.plain_end = min(self.max_size, self.capacity - COPY_ROOM)
 
+    @cython.critical_section
     def take_closed(self):
         self.enter(False)
         cdef object closed = PyBytes_FromStringAndSize(<const char*>self.data, self.start)
         self.forget()
         return closed
 
+    @cython.critical_section
     def take_batches(self):
         cdef Py_ssize_t i, start = 0
         cdef list batches = []

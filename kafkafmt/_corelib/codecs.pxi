@@ -90,9 +90,10 @@ cdef class PayloadDecoder:
         cdef int64_t room = arrays.size(), used = natural(filled), stop = natural(enough), most = min(natural(limit), MAX_INT32), found = 0, needed = 0
         if used > room:
             raise ValueError(f"{filled} bytes are filled of an arena of {room} bytes")
-        if self.busy:
-            raise RuntimeError("another thread is using this PayloadDecoder")
-        self.busy = True
+        with cython.critical_section(self):
+            if self.busy:
+                raise RuntimeError("another thread is using this PayloadDecoder")
+            self.busy = True
         with nogil:
             while row < n and used < stop:
                 if not is_inside(source.size, rows[row].payload_position, rows[row].payload_size):
@@ -104,7 +105,8 @@ cdef class PayloadDecoder:
                 placed[row].payload_position, placed[row].payload_size = used, <int32_t>found
                 used += found
                 row += 1
-        self.busy = False
+        with cython.critical_section(self):
+            self.busy = False
         return row, used, used + needed if found == NEEDS_ROOM else 0
 
 

@@ -124,7 +124,7 @@ cdef class RecordIterator:
     Several threads can share the iterator. Each record is returned to exactly one thread.
     """
 
-    # The lock is needed only at the end of a list, because the GIL is not released before the end.
+    # The lock is needed only at the end of a list. Before the end, the GIL or a critical section is sufficient.
     cdef object lists, lock
     cdef list records
     cdef Py_ssize_t at
@@ -138,18 +138,32 @@ cdef class RecordIterator:
 
     def __next__(self):
         cdef object record
-        if KF_LIKELY(self.at < PyList_GET_SIZE(self.records)):
+        if not KF_FREE_THREADED and KF_LIKELY(self.at < PyList_GET_SIZE(self.records)):
             record = <object>PyList_GET_ITEM(self.records, self.at)
             self.at += 1
             return record
-        return self.next_of_next_list()
+        record = self.next_of_list() if KF_FREE_THREADED else None
+        return self.next_of_next_list() if record is None else record
+
+    @cython.critical_section
+    cdef object next_of_list(self):
+        """Return the next record of the current list, or None at its end."""
+        cdef object record
+        if self.at >= PyList_GET_SIZE(self.records):
+            return None
+        record = <object>PyList_GET_ITEM(self.records, self.at)
+        self.at += 1
+        return record
 
     cdef object next_of_next_list(self):
         cdef object held = self     # Another thread may drop the caller's reference during the call.
         cdef object lists, record
         cdef list records, done
         with self.lock:
-            while self.at >= PyList_GET_SIZE(self.records):
+            while True:
+                record = self.next_of_list()
+                if record is not None:
+                    return record
                 lists = self.lists
                 if lists is None:
                     raise StopIteration
@@ -164,7 +178,5 @@ cdef class RecordIterator:
                 finally:
                     self.busy = False
                 done = self.records     # Keep the old records until both fields are set: a destructor can use this iterator.
-                self.records, self.at = records, 0
-            record = <object>PyList_GET_ITEM(self.records, self.at)
-            self.at += 1
-            return record
+                with cython.critical_section(self):
+                    self.records, self.at = records, 0

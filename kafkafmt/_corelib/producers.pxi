@@ -113,6 +113,7 @@ cdef class ProducerTable:
     cdef Py_ssize_t open_count, first_linked, last_linked   # number of open transactions, and their first and last state
     cdef uint64_t comparisons                   # number of calls of open_besides()
 
+    @cython.critical_section
     def __init__(self, states=b""):
         cdef Source source = Source(states)
         cdef Py_ssize_t n = states_in(source), i, at
@@ -237,6 +238,7 @@ cdef class ProducerTable:
         self.oldest_count = 0
         return -1
 
+    @cython.critical_section
     def update(self, rows, dict markers not None):
         cdef Arrays arrays = Arrays()
         cdef Py_ssize_t n = len(rows), i, at
@@ -276,6 +278,7 @@ cdef class ProducerTable:
                 aborted.append((row.producer_id, first, row.base_offset, <object>row.base_offset + 1 if stable < 0 else stable))
         return aborted
 
+    @cython.critical_section
     def forget(self, before):
         cdef int64_t time = before
         cdef Py_ssize_t i, kept = 0
@@ -288,10 +291,12 @@ cdef class ProducerTable:
         self.count = kept
         self.link_open()
 
+    @cython.critical_section
     def first_open(self):
         cdef int64_t first = self.lowest_open()
         return None if first < 0 else first
 
+    @cython.critical_section
     def state_of(self, producer_id):
         cdef Py_ssize_t at = self.place_of(producer_id, False)
         cdef uint8_t packed[STATE_SIZE]
@@ -300,9 +305,11 @@ cdef class ProducerTable:
         write_state(&self.states[at], packed)
         return PyBytes_FromStringAndSize(<const char*>packed, STATE_SIZE)
 
+    @cython.critical_section
     def all_states(self):
         return self.packed(False)
 
+    @cython.critical_section
     def open_states(self):
         return self.packed(True)
 
@@ -332,6 +339,7 @@ cdef class ProducerTable:
             free(items)
         return result
 
+    @cython.critical_section
     def contains(self, states):
         cdef Source source = Source(states)
         cdef ProducerState theirs
@@ -347,6 +355,7 @@ cdef class ProducerTable:
                 return False
         return True
 
+    @cython.critical_section
     def differing(self, states, offset):
         cdef Source source = Source(states)
         cdef int64_t end = offset
@@ -360,6 +369,7 @@ cdef class ProducerTable:
                 found.append(PyBytes_FromStringAndSize(<const char*>source.data + i * STATE_SIZE, STATE_SIZE))
         return b"".join(found)
 
+    @cython.critical_section
     def open_besides(self, states):
         cdef Source source = Source(states)
         cdef Py_ssize_t n = states_in(source), i, at, opened = 0

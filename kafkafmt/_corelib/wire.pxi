@@ -39,10 +39,31 @@ cdef extern from *:
         KF_SLOT(object, offset) = value;
         Py_XDECREF(old);
     }
+    /* The value of a slot, or `absent` if it is empty. Without the GIL, another thread can replace the value meanwhile. */
+    static inline PyObject *kf_slot_value(PyObject *object, Py_ssize_t offset, PyObject *absent) {
+        PyObject *value;
+    #ifdef Py_GIL_DISABLED
+        Py_BEGIN_CRITICAL_SECTION(object);
+    #endif
+        value = KF_SLOT(object, offset);
+        value = Py_NewRef(value ? value : absent);
+    #ifdef Py_GIL_DISABLED
+        Py_END_CRITICAL_SECTION();
+    #endif
+        return value;
+    }
+    /* An item of a list or tuple. Without the GIL, another thread can change the list meanwhile. */
+    static inline PyObject *kf_item(PyObject *items, Py_ssize_t i) {
+    #ifdef Py_GIL_DISABLED
+        if (PyList_Check(items)) return PyList_GetItemRef(items, i);
+    #endif
+        return Py_NewRef(PySequence_Fast_GET_ITEM(items, i));
+    }
     #define KF_EQUAL(a, b) PyObject_RichCompareBool(a, b, Py_EQ)
     """
     Py_ssize_t kf_slot_offset(object type, object name)
-    PyObject* KF_SLOT(object message, Py_ssize_t offset)
+    object kf_slot_value(object message, Py_ssize_t offset, object absent)
+    object kf_item(object items, Py_ssize_t i)
     object KF_NEW(object type)
     int KF_EQUAL(object a, object b) except -1
     void kf_fill_slot(object message, Py_ssize_t offset, object value)
@@ -57,12 +78,12 @@ cdef extern from *:
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
     bint PyUnicode_Check(object o)
     Py_ssize_t PySequence_Fast_GET_SIZE(object o)
-    PyObject* PySequence_Fast_GET_ITEM(object o, Py_ssize_t i)
 
 cdef enum:
     MAX_FRAME = MAX_INT32
 
 cdef object NO_TAGS = ()
+cdef object NO_VALUE = object()
 cdef object ZERO_UUID = UUID(int=0)
 
 cdef int64_t[8] LOWEST = [0, -128, -32768, 0, -2147483648, 0, <int64_t>-9223372036854775807 - 1, 0]

@@ -80,19 +80,19 @@ cdef int write_wire_struct(Layout form, WireOutput out, message) except -1:
             raise ValueError(f"{form.where(i)} does not exist in version {form.version}")
     for i in range(form.fields_end):
         write_wire_field(form, i, out, slot_value(form, i, message))
-    cdef PyObject* unknown = KF_SLOT(message, form.unknown_slot)
+    cdef object unknown = kf_slot_value(message, form.unknown_slot, NO_TAGS)
     if form.flexible:
-        write_wire_tagged(form, out, message, NO_TAGS if unknown == NULL else <object>unknown)
-    elif unknown != NULL and <object>unknown:
+        write_wire_tagged(form, out, message, unknown)
+    elif unknown:
         raise ValueError(f"{form.message_type.__name__}: version {form.version} has no tagged fields")
     return 0
 
 
 cdef object slot_value(Layout form, int i, message):
-    cdef PyObject* value = KF_SLOT(message, form.wire[i].slot)
-    if value == NULL:
+    value = kf_slot_value(message, form.wire[i].slot, NO_VALUE)
+    if value is NO_VALUE:
         raise AttributeError(form.where(i))
-    return <object>value
+    return value
 
 
 cdef bint slot_is_default(Layout form, int i, message) except -1:
@@ -153,7 +153,7 @@ cdef int write_wire_field(Layout form, int i, WireOutput out, value) except -1:
     for n in range(count):
         if n >= PySequence_Fast_GET_SIZE(value):
             raise RuntimeError(f"{form.where(i)} changed while it was written")
-        write_wire_value(form, i, out, <object>PySequence_Fast_GET_ITEM(value, n), False)
+        write_wire_value(form, i, out, kf_item(value, n), False)
     return 0
 
 

@@ -105,7 +105,7 @@ class RecordBuffer:
             BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
         )
         self.stored = False
-        # The native core needs no lock, because it keeps the GIL during a call.
+        # The native core needs no lock, because it keeps the GIL, or a critical section, during a call.
         self._lock = RLock()
         self._data = bytearray()
         self._ends: list[int] = []
@@ -267,7 +267,8 @@ class RecordBuffer:
         return i
 
     def records(self) -> bytes:
-        return bytes(self._data[self.closed_size + self._head :])
+        with self._lock:  # A bytearray must not be read while another thread enlarges it.
+            return bytes(self._data[self.closed_size + self._head :])
 
     def close(self, compressed: Buffer | None = None, last_offset: int | None = None, count: int | None = None) -> int:
         with self._lock:

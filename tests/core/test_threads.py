@@ -20,7 +20,7 @@ import pytest
 
 import kafkafmt
 from kafkafmt import build_batch, build_batches, iter_batches, read_records
-from kafkafmt.protocol import Correlation, FrameSplitter
+from kafkafmt.protocol import Correlation, FrameSplitter, MetadataRequest, make_request, read_request, write_request
 from kafkafmt.records import BatchBuilder, build_columns, columns_of
 from kafkafmt.support.sharing import SharedIterator
 from kafkafmt.typing import Codec
@@ -399,3 +399,85 @@ def test_error_names_the_batch_at_which_decoding_began(core: ModuleType) -> None
     columns.armed = True
     error = core.decode_records(data, table, columns)
     assert error.base_offset == 10
+
+
+# --- without the GIL, a list or message of the caller can change during a call of the core
+
+
+def repeated(works: list[Callable[[], Any]]) -> None:
+    """Call each function in a thread of its own, again and again."""
+    end = time.monotonic() + SECONDS
+
+    def work(i: int) -> None:
+        while time.monotonic() < end:
+            try:
+                works[i % len(works)]()
+            except (RuntimeError, IndexError, KeyError):  # KeyError: from the pure-Python ProducerTable
+                continue
+
+    together(work)
+
+
+def test_lists_can_change_while_they_are_appended(package: ModuleType) -> None:
+    builder, batches = BatchBuilder(), []
+    headers, records = [("h", b"x")] * 5, [(b"k", b"v", 1)] * 500
+
+    def change(items: list[Any], make: Callable[[], Any]) -> None:
+        items.append(make())
+        items[len(items) // 2] = make()
+        del items[0]
+
+    repeated(
+        [
+            lambda: change(records, lambda: (os.urandom(4), os.urandom(40), 2)),
+            lambda: change(headers, lambda: ("é" + os.urandom(2).hex(), os.urandom(9))),
+            lambda: builder.extend(records),
+            lambda: builder.append(b"k", b"v", 1, headers),
+            lambda: batches.append(builder.finish()),
+        ]
+    )
+    batches.append(builder.finish())
+    assert all(kafkafmt.check_batches(batch).ok for batch in batches if batch)
+
+
+def test_message_can_change_while_it_is_written(package: ModuleType) -> None:
+    body = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=f"topic-{i}") for i in range(50)])
+
+    def change() -> None:
+        body.topics = [MetadataRequest.MetadataRequestTopic(name=os.urandom(4).hex()) for _ in range(50)]
+        body.topics[7].name = os.urandom(30).hex()
+        body.topics.append(body.topics[3])
+        del body.topics[0]
+
+    def write() -> None:
+        frame = b"".join(write_request(make_request(body, 9)))
+        written: Any = read_request(frame).body
+        assert len(written.topics) in range(49, 52)
+
+    repeated([change, write, write])
+
+
+def test_producer_table_can_be_used_by_all_threads(core: ModuleType) -> None:
+    from kafkafmt.records import iter_tables
+
+    table = core.ProducerTable()
+    batches = b"".join(build_batch([(b"k", b"v")], base_offset=i) for i in range(100))
+    rows = next(iter(iter_tables(batches))).copy()
+    rows["attributes"] = 16  # transactional
+
+    def update() -> None:
+        mine = rows.copy()
+        mine["producer_id"] = [int.from_bytes(os.urandom(1)) for _ in mine]
+        table.update(mine, {})
+
+    repeated(
+        [
+            update,
+            update,
+            lambda: (table.first_open(), table.state_of(5)),
+            lambda: table.contains(table.all_states()),
+            lambda: table.open_besides(table.open_states()),
+            lambda: table.forget(2**62),
+        ]
+    )
+    assert len(table.all_states()) == 46 * len(table)
