@@ -38,7 +38,7 @@ class BufferPool:
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._numbers = itertools.count()
-        self._unused: dict[int, list[memoryview]] = {}
+        self._unused: dict[int, list[ByteArray]] = {}
         """Blocks that can be reused, by size. The sizes are powers of two."""
         self._last_request: dict[int, float] = {}
         self._lent: dict[int, weakref.ref[ByteArray]] = {}
@@ -57,15 +57,17 @@ class BufferPool:
             threading.Thread(target=_release_when_idle, args=(weakref.ref(self),), daemon=True).start()
         block = max(1 << max(size - 1, 0).bit_length(), SMALLEST)
         self._last_request[block] = self._last_use
-        memory = self._reusable(block) or _allocated(block)
+        memory = self._reusable(block)
+        if memory is None:
+            memory = _allocated(block)
         # Views must keep `array` alive, because the memory is reused when `array` is deleted.
-        # If `memory` were a NumPy array, views of `array` would reference `memory` instead of `array`.
-        array = np.frombuffer(memory, np.uint8)
+        # Without the memoryview, views of `array` would reference `memory` instead of `array`.
+        array = np.frombuffer(memoryview(memory), np.uint8)
         number = next(self._numbers)
         self._lent[number] = weakref.ref(array, partial(_give_back, weakref.ref(self), number, memory))
         return array
 
-    def _reusable(self, size: int) -> memoryview | None:
+    def _reusable(self, size: int) -> ByteArray | None:
         """Remove and return a block, or None. The one that was used last may still be in a cache."""
         try:
             return self._unused[size].pop()
@@ -89,7 +91,7 @@ class BufferPool:
         self._watched = False
 
 
-def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, _: weakref.ref[ByteArray]) -> None:
+def _give_back(owner: weakref.ref[BufferPool], number: int, memory: ByteArray, _: weakref.ref[ByteArray]) -> None:
     """Keep the memory of a deleted array for reuse, unless the pool has been idle for IDLE_SECONDS."""
     # This function runs in the thread that deletes the last reference to the array, possibly in the
     # middle of another function. A lock could cause a deadlock. Therefore, it uses no lock and
@@ -118,10 +120,10 @@ def _release_when_idle(owner: weakref.ref[BufferPool]) -> None:
         del pool
 
 
-def _allocated(size: int) -> memoryview:
+def _allocated(size: int) -> ByteArray:
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return memoryview(raw[start : start + size].data)
+    return raw[start : start + size]
 
 
 shared_pool: BufferPool = BufferPool()
