@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from ..types import ByteArray
+from ..types import ByteArray, view_of
 
 ALIGNMENT = 64
 """Alignment of the arrays in bytes, as Arrow recommends for buffers."""
@@ -62,7 +62,7 @@ class BufferPool:
             memory = _allocated(block)
         # Views must keep `array` alive, because the memory is reused when `array` is deleted.
         # Without the memoryview, views of `array` would reference `memory` instead of `array`.
-        array = np.frombuffer(memoryview(memory), np.uint8)
+        array = np.frombuffer(view_of(memory), np.uint8)
         number = next(self._numbers)
         self._lent[number] = weakref.ref(array, partial(_give_back, weakref.ref(self), number, memory))
         return array
