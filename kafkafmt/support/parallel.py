@@ -32,8 +32,8 @@ T = TypeVar("T")
 Piece = Callable[[], Iterable[T]]
 Source = Callable[[], Iterable[Piece[T]]]
 
-WAITING_PER_THREAD = 1
-"""Number of items that can wait to be yielded, per worker thread. More items need more memory than fits into caches."""
+WAITING_PER_THREAD = 2
+"""Number of items that can wait to be yielded, per worker thread."""
 
 
 def read_parallel(sources: Sequence[Source[T]], threads: int, ordered: bool = True) -> Iterator[T]:

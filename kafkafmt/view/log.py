@@ -266,7 +266,7 @@ class Log(OpenedLog):
         -------
         pyarrow.RecordBatchReader
             A reader of Arrow record batches of about 8 MB. Each contains records of only one
-            partition. At most about three of them and 16 MiB of stored batches per thread are in
+            partition. At most about four of them and 16 MiB of stored batches per thread are in
             memory at the same time.
 
         Raises

@@ -317,7 +317,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
 
         Notes
         -----
-        At most about three Arrow record batches and 16 MiB of stored batches per thread are in memory
+        At most about four Arrow record batches and 16 MiB of stored batches per thread are in memory
         at the same time.
         """
         from ..arrow.builder import ArrowBuilder, record_batches, schema_of

@@ -216,7 +216,7 @@ class Topic(OpenedLog):
 
         Notes
         -----
-        At most about three Arrow record batches and 16 MiB of stored batches per thread are in memory
+        At most about four Arrow record batches and 16 MiB of stored batches per thread are in memory
         at the same time.
         """
         return SharedIterator(read_batches(self.partitions, columns, threads, ordered, limit, selection))
