@@ -13,6 +13,7 @@
   batches, and assign records to partitions.
 - The wire protocol: `kafkafmt.protocol`.
 - A server: `serve` lets Kafka clients read logs.
+- Schemas: `schemas` reads a schema registry, even if it no longer runs.
 - Spark: `spark.read.format("kafkafmt")`.
 - The classes of results are in `kafkafmt.reports`, the types of arguments in `kafkafmt.typing`.
 
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from .log.verifying import verify
     from .making.make_log import make
     from .records.signatures import BufferSelection
+    from .registry import SchemaNotFoundError, SchemaRegistry, schemas
     from .server import serve
     from .support.installation import doctor
     from .view.polars_source import scan_polars
@@ -86,6 +88,8 @@ _HOMES = {
     "OutputPlaceError": "log.repairing",
     "RestoreError": "log.rewriting",
     "ResumeError": "exporting",
+    "SchemaNotFoundError": "registry",
+    "SchemaRegistry": "registry",
     "StrayPartitionWarning": "log",
     "describe": "log.inspecting",
     "diff": "log.inspecting",
@@ -98,6 +102,7 @@ _HOMES = {
     "rewrite": "log.rewriting",
     "salvage": "log.repairing",
     "scan_polars": "view.polars_source",
+    "schemas": "registry",
     "serve": "server",
     "stats": "log.inspecting",
     "verify": "log.verifying",
@@ -130,6 +135,8 @@ __all__ = [
     "Record",
     "RestoreError",
     "ResumeError",
+    "SchemaNotFoundError",
+    "SchemaRegistry",
     "StrayPartitionWarning",
     "StructureError",
     "TooLargeError",
@@ -155,6 +162,7 @@ __all__ = [
     "rewrite",
     "salvage",
     "scan_polars",
+    "schemas",
     "serve",
     "stats",
     "to_arrow",

@@ -40,6 +40,7 @@ COMMANDS = {
     "serve": "Serve logs to Kafka clients, without a broker.",
     "decode": "Decode captured frames of Kafka's wire protocol.",
     "metadata": "Show or compare the state of KRaft clusters.",
+    "schemas": "List, print or save the schemas of a schema registry.",
     "doctor": "Show what is installed, and what is missing for which command.",
     "completion": "Print a script that adds completion to a shell.",
     "help": "Describe a command.",

@@ -41,6 +41,7 @@ LAYERS = {
     "records": 4, "internal_topics": 4,
     "log": 5, "protocol": 5,
     "kraft": 5.5,
+    "registry": 5.5,
     "arrow": 6,
     "view": 7,
     "typing": 7.4,
