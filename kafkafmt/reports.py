@@ -41,6 +41,7 @@ from .log.repairing import OpenTransaction, SalvagedPartition, SalvageReport, So
 from .log.rewriting import RestoredPartition, RestoreReport, RewriteReport, RewrittenPartition
 from .log.verifying import PartitionReport, UnreadablePartition, VerifyReport
 from .making.make_log import MadePartition, MakeReport
+from .registry import RegisteredSchema, SchemaFinding, SchemaReference
 from .support.installation import Installation
 from .view import Groups
 
@@ -76,6 +77,7 @@ __all__ = [
     "PartitionStats",
     "PartitionSummary",
     "Position",
+    "RegisteredSchema",
     "ReplayProblem",
     "RestoreReport",
     "RestoredPartition",
@@ -83,6 +85,8 @@ __all__ = [
     "RewrittenPartition",
     "SalvageReport",
     "SalvagedPartition",
+    "SchemaFinding",
+    "SchemaReference",
     "Sent",
     "SourceRange",
     "StatsReport",

@@ -1,17 +1,17 @@
-"""Define `schemas`, which reads a schema registry from files, from a topic or from its REST API."""
+"""Define `schemas`, which reads a schema registry from its topic, from files or from its REST API."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
+from ..log import NoLogError, discover
 from ..log.catalog import Source, single_path
-from ..log.storage import is_file, list_directory
-from ..support.paths import Location, input_path
-from .files import read_files, schema_files
+from ..log.storage import is_file, path_exists
+from ..support.paths import input_path
+from .files import INDEX, read_files, read_index, schema_files
 from .registry import SchemaRegistry
-from .rest import read_rest
-from .topic import TOPIC, find_topic, read_topic
+from .rest import is_registry, read_rest
+from .topic import TOPIC, read_topic
 
 
 def schemas(
@@ -25,12 +25,14 @@ def schemas(
         One of these:
 
         - a log directory that contains the topic ``_schemas``, in which Confluent's registry,
-          Karapace and Redpanda store their schemas, or the directory of this topic,
-        - a schema file (``.avsc``, ``.json`` or ``.proto``), or a directory with such files, for
-          example one that ``kafkafmt schemas --save`` has written,
-        - the URL of a running registry (``http://…``), with a user and password if it needs them.
+          Karapace and Redpanda store their schemas, or the directory of this topic under any name,
+        - a schema file (``.avsc``, ``.json``, ``.proto``, or a descriptor set: ``.desc``, ``.pb`` or
+          ``.binpb``), or a directory with such files,
+        - a directory that ``kafkafmt schemas --save`` has written,
+        - the URL of a running registry (``http://…`` or ``https://…``), with a user and password if
+          the registry needs them.
     context : str, optional
-        Context to which unqualified subjects and ids belong first, for example ".lab". By default,
+        Context to which unqualified subjects, and ids, belong, for example ".lab". By default, this is
         the default context.
     on_message : callable, optional
         Function that is called with each message, as soon as the message is created.
@@ -38,7 +40,7 @@ def schemas(
     Returns
     -------
     SchemaRegistry
-        The schemas. `SchemaRegistry.findings` lists what could not be used.
+        The schemas. `SchemaRegistry.findings` lists what cannot be used.
 
     Raises
     ------
@@ -49,8 +51,7 @@ def schemas(
 
     Notes
     -----
-    A live registry returns one version after another to its readers, but the topic also contains
-    soft-deleted versions. Permanently deleted versions are not there.
+    Files have no ids. The subject of a file is its path in the directory, without the suffix.
 
     Examples
     --------
@@ -60,18 +61,29 @@ def schemas(
     if context is not None and not isinstance(context, str):
         raise TypeError(f"context must be a str, not {type(context).__name__}")
     path = single_path("source", source)
-    if os.fspath(path).startswith(("http://", "https://")):
-        return SchemaRegistry(*read_rest(os.fspath(path)), context)
+    if isinstance(path, str) and is_registry(path):
+        return SchemaRegistry(*read_rest(path), context)
     place = input_path(path)
-    files = [] if _is_log(place) else schema_files(place)
-    if files:
-        return SchemaRegistry(*read_files(place, files), context)
-    return SchemaRegistry(*read_topic(find_topic(path, on_message or (lambda message: None))), context)
-
-
-def _is_log(place: Location) -> bool:
-    """Return whether a path is a log directory with schemas, a partition directory or a log file."""
     if is_file(place):
-        return place.name.endswith(".log")
-    directories, names = list_directory(place)
-    return f"{TOPIC}-0" in directories or any(name.endswith(".log") for name in names)
+        files = schema_files(place)
+    elif path_exists(place / INDEX):
+        return SchemaRegistry(*read_index(place / INDEX), context)
+    else:
+        files = []
+    if not files:
+        try:
+            found = discover([path])
+        except NoLogError as error:
+            files = [] if is_file(place) else schema_files(place)
+            if not files:
+                raise NoLogError(f"{error}; there is no schema file either") from None
+        else:
+            for message in found.messages:
+                if on_message is not None:
+                    on_message(message)
+            partitions = [p for p in found.partitions if p.readable]
+            named = [p for p in partitions if p.topic == TOPIC] or [p for p in partitions if p.named]
+            if not named:
+                raise NoLogError(f"{path}: there is no topic {TOPIC}, in which a schema registry stores its schemas")
+            return SchemaRegistry(*read_topic(named[0]), context)
+    return SchemaRegistry(*read_files(place, files), context)

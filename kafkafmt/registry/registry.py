@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..log.catalog import like
-from ..support.text import shown
+from ..support.text import shortened, shown
 from .models import (
     DEFAULT_CONTEXT,
+    INVALID_SCHEMA,
     RegisteredSchema,
     SchemaNotFoundError,
+    SchemaReference,
     qualified,
     split_subject,
 )
@@ -22,44 +24,53 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SchemaFinding:
-    """Something in a source of schemas that could not be used."""
+    """Something in a source of schemas that cannot be used, or that contradicts something else."""
 
-    offset: int | None  # of the record in the topic; None if the source is not a topic
+    offset: int | None  # of the record in the topic; None if the finding does not concern a single record
     error: str
     message: str
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as in the output of ``kafkafmt schemas --format json``."""
-        return {"offset": self.offset, "error": self.error, "message": self.message}
+        return asdict(self)
 
 
 class SchemaRegistry:
-    """The schemas of a registry, as returned by `schemas`.
+    """The schemas of a registry, as returned by `schemas`. Iteration yields all versions.
 
     The names of the methods are those of ``SchemaRegistryClient`` in Confluent's Python client.
-    Soft-deleted versions are found by id and GUID, because existing values may use them. Other
-    methods ignore them by default.
+    Soft-deleted versions are found by id and GUID, because existing values may use them. Methods that
+    list something omit them by default.
 
     Attributes
     ----------
     findings : list of SchemaFinding
-        Records or files that could not be used.
+        Records, files and schemas that cannot be used, or that contradict each other.
     context : str or None
-        Context to which unqualified subjects and ids belong first. None means the default context.
+        Context to which unqualified subjects, and ids, belong. None means the default context, and for
+        ids then the other contexts.
     """
 
     def __init__(
         self, versions: Iterable[RegisteredSchema], findings: Iterable[SchemaFinding] = (), context: str | None = None
     ) -> None:
-        self.findings = list(findings)
         self.context = None if context is None else "." + context.strip(":.")
         self._subjects: dict[str, dict[int, RegisteredSchema]] = {}
         self._by_id: dict[tuple[str, int], list[RegisteredSchema]] = {}
-        self._by_guid: dict[str, RegisteredSchema] = {}
-        for version in sorted(versions, key=lambda v: (v.subject, v.version)):
+        self._by_guid: dict[str, list[RegisteredSchema]] = {}
+        for version in sorted(versions, key=lambda v: (v.context, v.subject, v.version)):
             self._subjects.setdefault(version.subject, {})[version.version] = version
-            self._by_id.setdefault((version.context, version.schema_id), []).append(version)
-            self._by_guid.setdefault(version.guid, version)
+            if version.schema_id is not None:
+                self._by_id.setdefault((version.context, version.schema_id), []).append(version)
+            if version.guid is not None:
+                self._by_guid.setdefault(version.guid, []).append(version)
+        self._contexts = sorted({version.context for version in self} - {DEFAULT_CONTEXT})
+        self.findings = [*findings, *self._contradictions()]
+
+    def __iter__(self) -> Iterator[RegisteredSchema]:
+        """Yield all versions of all contexts, with the soft-deleted ones."""
+        for versions in self._subjects.values():
+            yield from versions.values()
 
     def __len__(self) -> int:
         """Return the number of versions, with the soft-deleted ones."""
@@ -69,7 +80,7 @@ class SchemaRegistry:
         return f"<kafkafmt.SchemaRegistry: {len(self._subjects)} subjects, {len(self)} versions>"
 
     def subjects(self, deleted: bool = False) -> list[str]:
-        """Return the names of all subjects, ordered by name.
+        """Return the names of all subjects, ordered by context and name.
 
         Parameters
         ----------
@@ -79,13 +90,14 @@ class SchemaRegistry:
         Returns
         -------
         list of str
-            Subjects of other contexts than the default one are qualified: ``:.CONTEXT:NAME``.
+            Subjects of other contexts than the default one are qualified: ``:.CONTEXT:NAME``. If the
+            registry was read with a context, only its subjects are returned.
         """
         return [
             subject
-            for subject, versions in sorted(self._subjects.items())
+            for subject, versions in self._subjects.items()
             if (deleted or any(not v.deleted for v in versions.values()))
-            and (self.context is None or split_subject(subject)[0] == self.context)
+            and self.context in (None, split_subject(subject)[0])
         ]
 
     def get_versions(self, subject: str, deleted: bool = False) -> list[int]:
@@ -103,7 +115,7 @@ class SchemaRegistry:
         SchemaNotFoundError
             There is no such subject.
         """
-        return [number for number, v in sorted(self._versions(subject).items()) if deleted or not v.deleted]
+        return [number for number, v in self._versions(subject).items() if deleted or not v.deleted]
 
     def get_version(self, subject: str, version: int) -> RegisteredSchema:
         """Return a version of a subject, even if it is soft-deleted.
@@ -115,8 +127,8 @@ class SchemaRegistry:
         """
         versions = self._versions(subject)
         if version not in versions:
-            existing = ", ".join(map(str, sorted(versions)))
-            raise SchemaNotFoundError(f"subject {subject} has no version {version}; it has {existing}")
+            existing = shortened(", ".join(map(str, versions)))
+            raise SchemaNotFoundError(f"subject {shown(subject)} has no version {version}; it has {existing}")
         return versions[version]
 
     def get_latest_version(self, subject: str) -> RegisteredSchema:
@@ -125,19 +137,21 @@ class SchemaRegistry:
         Raises
         ------
         SchemaNotFoundError
-            There is no such subject, or all its versions are deleted.
+            There is no such subject, or all its versions are soft-deleted.
         """
         live = self.get_versions(subject)
         if not live:
-            raise SchemaNotFoundError(f"all versions of subject {subject} are deleted")
+            raise SchemaNotFoundError(f"all versions of subject {shown(subject)} are soft-deleted")
         return self.get_version(subject, live[-1])
 
     def get_schema(self, schema_id: int, subject: str | None = None) -> RegisteredSchema:
         """Return a schema by its id.
 
-        An id is unique only in its context. As in the registry, a version of `subject` is preferred:
-        first in the context of the registry, then in any other context. Otherwise, the id is looked
-        up in the context, and then in the other contexts.
+        An id is unique only in its context. As in the registry, a version of `subject` with this id is
+        preferred, first in the default context, then in the other contexts. Otherwise, any version in
+        the default context is returned. Unlike the registry, the method then looks for the id in the
+        other contexts. If the registry was read with a context, or `subject` is qualified, only this
+        context counts.
 
         Parameters
         ----------
@@ -149,30 +163,19 @@ class SchemaRegistry:
         Raises
         ------
         SchemaNotFoundError
-            There is no schema with this id, or two contexts have different schemas with this id and
-            `subject` does not decide.
+            There is no schema with this id, or the id is ambiguous: different schemas have it.
         """
-        contexts = sorted({c for c, _ in self._by_id}, key=lambda c: (c != (self.context or DEFAULT_CONTEXT), c))
-        home = None
-        if subject is not None:
-            context, name = split_subject(subject)
-            if context != DEFAULT_CONTEXT:
-                contexts = [context, *(c for c in contexts if c != context)]
-            for context in contexts:
-                for found in self._by_id.get((context, schema_id), ()):
-                    if found.subject == qualified(context, name):
-                        return found
-            # The topic may belong to a context that has the schema under another subject.
-            home = next((c for c in contexts if qualified(c, name) in self._subjects), None)
-        if home is not None:
-            contexts = [home, *(c for c in contexts if c != home)]
-        for context in contexts[:1]:
-            if found_here := self._by_id.get((context, schema_id)):
-                return self._only(found_here, schema_id)
-        elsewhere = [v for context in contexts[1:] for v in self._by_id.get((context, schema_id), ())]
-        if not elsewhere:
-            raise SchemaNotFoundError(f"there is no schema with id {schema_id}")
-        return self._only(elsewhere, schema_id)
+        context, name = split_subject(self._qualified(subject or ""))
+        anywhere = context == DEFAULT_CONTEXT and self.context is None
+        contexts = [context, *(self._contexts if anywhere else ())]
+        found = [self._by_id.get((c, schema_id), []) for c in contexts]
+        of_subject = [[v for v in versions if v.subject == qualified(v.context, name)] for versions in found]
+        elsewhere = [version for versions in found[1:] for version in versions]
+        for versions in (*(of_subject if name else ()), found[0], elsewhere):
+            if versions:
+                return _same_schema(versions, f"id {schema_id}")
+        where = "" if anywhere else f" in context {context}"
+        raise SchemaNotFoundError(f"there is no schema with id {schema_id}{where}")
 
     def get_by_guid(self, guid: str) -> RegisteredSchema:
         """Return a schema by its GUID, for example ``b34f3f5e-…``.
@@ -180,25 +183,59 @@ class SchemaRegistry:
         Raises
         ------
         SchemaNotFoundError
-            There is no schema with this GUID.
+            There is no schema with this GUID, or schemas of different types have it.
         """
-        if guid.lower() not in self._by_guid:
-            raise SchemaNotFoundError(f"there is no schema with GUID {guid}")
-        return self._by_guid[guid.lower()]
+        found = self._by_guid.get(guid.lower())
+        if found is None:
+            raise SchemaNotFoundError(f"there is no schema with GUID {shown(guid)}")
+        return _same_schema(found, f"GUID {guid}")
+
+    def get_references(self, schema: RegisteredSchema) -> dict[str, RegisteredSchema]:
+        """Return the schemas that a schema refers to, directly or through others, by the names of the references.
+
+        Each schema comes after those that it refers to.
+
+        Raises
+        ------
+        SchemaNotFoundError
+            A referenced version does not exist, or a schema refers to itself.
+        """
+        found: dict[str, RegisteredSchema] = {}
+        pending = [("", schema, iter(schema.references))]
+        above = {(schema.subject, schema.version)}
+        while pending:
+            name, parent, left = pending[-1]
+            reference = next(left, None)
+            if reference is None:
+                pending.pop()
+                above.discard((parent.subject, parent.version))
+                found[name] = parent
+            elif reference.name not in found:
+                child = self._referenced(parent, reference)
+                if (child.subject, child.version) in above:
+                    raise SchemaNotFoundError(f"{_label(child)} refers to itself")
+                above.add((child.subject, child.version))
+                pending.append((reference.name, child, iter(child.references)))
+        del found[""]
+        return found
 
     def to_dict(self, deleted: bool = True) -> dict[str, Any]:
-        """Return the JSON object that ``kafkafmt schemas --format json`` prints."""
+        """Return the JSON object that ``kafkafmt schemas --format json`` prints.
+
+        Parameters
+        ----------
+        deleted : bool, default True
+            Include soft-deleted versions.
+        """
         subjects = []
         for subject in self.subjects(deleted):
-            versions = [self.get_version(subject, n) for n in self.get_versions(subject, deleted)]
-            subjects.append(
-                {
-                    "subject": subject,
-                    "context": split_subject(subject)[0],
-                    "compatibility": versions[0].compatibility,
-                    "versions": [_version_dict(v) for v in versions],
-                }
-            )
+            versions = [v for v in self._subjects[subject].values() if deleted or not v.deleted]
+            head = {
+                "subject": subject,
+                "context": versions[0].context,
+                "compatibility": versions[0].compatibility,
+            }
+            subjects.append({**head, "versions": [v.to_dict() for v in versions]})
         return {"subjects": subjects, "findings": [f.to_dict() for f in self.findings]}
 
     def to_arrow(self) -> pa.Table:
@@ -212,40 +249,64 @@ class SchemaRegistry:
         """
         import pyarrow as pa
 
-        versions = [self.get_version(s, n) for s in self.subjects(True) for n in self.get_versions(s, True)]
         names = "subject context version schema_id guid schema_type schema deleted compatibility error".split()
         types = {"version": pa.int32(), "schema_id": pa.int32(), "deleted": pa.bool_()}
         schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
-        return pa.table({name: [getattr(v, name) for v in versions] for name in names}, schema)
+        return pa.table({name: [getattr(v, name) for v in self] for name in names}, schema)
 
     @property
     def exit_code(self) -> int:
         """Exit code of ``kafkafmt schemas``: 1 if there is a finding, else 0."""
         return 1 if self.findings else 0
 
+    def _qualified(self, subject: str) -> str:
+        context, name = split_subject(subject)
+        return qualified(self.context or context if context == DEFAULT_CONTEXT else context, name)
+
     def _versions(self, subject: str) -> dict[int, RegisteredSchema]:
-        name = subject
-        if self.context is not None and not subject.startswith(":."):
-            name = qualified(self.context, subject)
+        name = self._qualified(subject)
         if name not in self._subjects:
             raise SchemaNotFoundError(f"there is no subject {shown(name)}: {like('subject', name, self._subjects)}")
         return self._subjects[name]
 
-    def _only(self, found: list[RegisteredSchema], schema_id: int) -> RegisteredSchema:
-        """Return the schema of several versions with the same id. SchemaNotFoundError: they have different texts."""
-        if any(v.guid != found[0].guid for v in found):
-            places = ", ".join(f"{v.subject} version {v.version}" for v in found)
-            raise SchemaNotFoundError(f"id {schema_id} stands for different schemas: {places}")
-        return found[0]
+    def _referenced(self, schema: RegisteredSchema, reference: SchemaReference) -> RegisteredSchema:
+        """Return the version that a reference of a schema names. SchemaNotFoundError: it does not exist."""
+        context, name = split_subject(reference.subject)
+        contexts = [schema.context if context == DEFAULT_CONTEXT else context]
+        if contexts == [DEFAULT_CONTEXT]:
+            contexts += self._contexts
+        for place in contexts:
+            found = self._subjects.get(qualified(place, name), {}).get(reference.version)
+            if found is not None:
+                return found
+        wanted = f"{reference.subject}/{reference.version}"
+        raise SchemaNotFoundError(f"{_label(schema)} refers to {wanted}, which does not exist")
+
+    def _contradictions(self) -> Iterator[SchemaFinding]:
+        """Yield findings about schemas that cannot be used. The cost is linear in the number of references."""
+        for version in self:
+            if version.error == INVALID_SCHEMA:
+                message = f"{_label(version)}: the text is not a schema of type {version.schema_type}"
+                yield SchemaFinding(None, INVALID_SCHEMA, message)
+            for reference in version.references:
+                try:
+                    self._referenced(version, reference)
+                except SchemaNotFoundError as error:
+                    yield SchemaFinding(None, "missing_reference", str(error))
+        for (context, schema_id), versions in self._by_id.items():
+            try:
+                _same_schema(versions, f"id {schema_id} in context {context}")
+            except SchemaNotFoundError as error:
+                yield SchemaFinding(None, "ambiguous_id", str(error))
 
 
-def _version_dict(version: RegisteredSchema) -> dict[str, Any]:
-    return {
-        "version": version.version,
-        "id": version.schema_id,
-        "guid": version.guid,
-        "type": version.schema_type,
-        "deleted": version.deleted,
-        "references": [{"name": r.name, "subject": r.subject, "version": r.version} for r in version.references],
-        "error": version.error,
-    }
+def _same_schema(found: list[RegisteredSchema], what: str) -> RegisteredSchema:
+    """Return one of several versions, which must have the same schema. Live ones are preferred."""
+    if len({(v.schema_type, v.schema, v.references) for v in found}) > 1:
+        places = shortened(", ".join(map(_label, found)))
+        raise SchemaNotFoundError(f"{what} is ambiguous, because different schemas have it: {places}")
+    return max(found, key=lambda v: (not v.deleted, v.context == DEFAULT_CONTEXT, v.version))
+
+
+def _label(version: RegisteredSchema) -> str:
+    return f"{version.subject}/{version.version}"

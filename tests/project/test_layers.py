@@ -89,6 +89,7 @@ THIRD_PARTY = {
         "kafkafmt/arrow/columns.py",
         "kafkafmt/making/encoded_text.py",
         "kafkafmt/making/table_files.py",
+        "kafkafmt/registry/registry.py",
         "kafkafmt/spark/",
         "kafkafmt/exporting/",
     ),

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from metadata_logs import MetadataLog, leader_change, record, uuid
+from schema_records import config, deletion, schema
 
 import kafkafmt
 from kafkafmt import protocol
@@ -45,6 +46,8 @@ def make_example_data(folder: Path) -> dict[str, Path]:
             writer = directory.writer("payments", 0)
             writer.append([(b"invoice-%d" % n, b'{"paid": true}', START + n * STEP) for n in range(500)])
             directory.writer("__consumer_offsets", 0).append(commits())
+        with kafkafmt.LogDirectory(folder / "disk") as directory:
+            directory.writer("_schemas", 0).append([(*pair, START) for pair in registrations()])
     shutil.copytree(data, broken)
     for name in ("new-broker", "as-of-broker"):
         new_broker(folder / name)
@@ -57,6 +60,7 @@ def make_example_data(folder: Path) -> dict[str, Path]:
     return {
         "/var/lib/kafka/data": data,
         "/mnt/broken-disk": broken,
+        "/mnt/disk/kafka-data": folder / "disk",
         "/var/lib/kafka/metadata": folder / "metadata",
         "/mnt/backup/metadata": folder / "metadata-backup",
         "/exports/": folder,
@@ -115,6 +119,23 @@ def commits() -> Iterable[tuple[bytes, bytes, int]]:
         key = struct.pack(">h", 1) + text(group) + text("orders") + struct.pack(">i", partition)
         value = struct.pack(">hqi", 3, offset, -1) + text("") + struct.pack(">q", time)
         yield key, value, time
+
+
+def registrations() -> Iterable[tuple[bytes | None, bytes | None]]:
+    """Yield records of `_schemas`: two contexts, a reference, a soft-deleted version and a configuration."""
+
+    def avro(name: str, **fields: str) -> str:
+        members = [{"name": field, "type": type_} for field, type_ in fields.items()]
+        return json.dumps({"type": "record", "name": name, "fields": members}, separators=(",", ":"))
+
+    customer = [{"name": "Customer", "subject": "customer", "version": 1}]
+    yield config(None, "BACKWARD")
+    yield schema("customer", 1, 1, avro("Customer", id="string", country="string"))
+    yield schema("orders-value", 1, 2, avro("Order", id="long"))
+    yield schema("orders-value", 2, 3, avro("Order", id="long", customer="Customer"), references=customer)
+    yield schema("payments-value", 1, 4, '{"type":"object"}', schemaType="JSON")
+    yield schema(":.lab:orders-value", 1, 1, avro("Order", id="string"))
+    yield deletion("payments-value", 1)
 
 
 def text(value: str) -> bytes:
