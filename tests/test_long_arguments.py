@@ -19,7 +19,7 @@ LONG = [TEXT, BYTES, [TEXT] * 10, {TEXT: BYTES}]
 IDS = ["text", "bytes", "texts", "dict"]
 CLUSTER = kafkafmt.metadata(GOLDEN / "kafka-4.3.1" / "internal" / "log")
 PATHS = """
-open verify salvage:o stats diff describe export:o serve rewrite:o restore:o metadata scan_polars dump make:o
+open verify salvage:o stats diff describe export:o serve rewrite:o restore:o metadata schemas scan_polars dump make:o
 """.split()
 
 
@@ -139,6 +139,9 @@ OPTIONS: dict[str, Callable[[Path, Any], Any]] = {
     "make_input_format": lambda data, x: api.make("x.csv", data / "made", topic="t", input_format=x),
     "metadata_at": lambda data, x: api.metadata(data, at=x),
     "metadata_diff": lambda data, x: CLUSTER.diff(CLUSTER, views=x),
+    "schemas_context": lambda data, x: api.schemas(data, context=x),
+    "schemas_subject": lambda data, x: api.SchemaRegistry([]).get_latest_version(str(x)),
+    "schemas_id": lambda data, x: api.SchemaRegistry([]).get_schema(x),
     "serve_host": lambda data, x: api.serve(data, host=x),
     "serve_port": lambda data, x: api.serve(data, port=x),
     "serve_topics": lambda data, x: api.serve(data, topics=x),

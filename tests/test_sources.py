@@ -109,6 +109,14 @@ def test_metadata_needs_one_path(data: Path, tmp_path: Path) -> None:
         kafkafmt.metadata(log["orders"])
 
 
+def test_schemas_need_one_path(data: Path) -> None:
+    log = kafkafmt.open(data)
+    with pytest.raises(OSError, match="there is no topic _schemas"):
+        kafkafmt.schemas(log)
+    with pytest.raises(ValueError, match=r"source must have a single path, but <kafkafmt.Topic .*> has 2 paths"):
+        kafkafmt.schemas(log["orders"])
+
+
 def test_segment_file_stays_a_segment_file(data: Path) -> None:
     with kafkafmt.LogDirectory(data, segment_bytes=100) as directory:
         directory.writer("orders", 0).append([(b"k", b"w", 5)])

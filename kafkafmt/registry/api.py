@@ -64,26 +64,21 @@ def schemas(
     if isinstance(path, str) and is_registry(path):
         return SchemaRegistry(*read_rest(path), context)
     place = input_path(path)
-    if is_file(place):
-        files = schema_files(place)
-    elif path_exists(place / INDEX):
+    if is_file(place) and (files := schema_files(place)):
+        return SchemaRegistry(*read_files(place, files), context)
+    if path_exists(place / INDEX):
         return SchemaRegistry(*read_index(place / INDEX), context)
-    else:
-        files = []
-    if not files:
-        try:
-            found = discover([path])
-        except NoLogError as error:
-            files = [] if is_file(place) else schema_files(place)
-            if not files:
-                raise NoLogError(f"{error}; there is no schema file either") from None
-        else:
-            for message in found.messages:
-                if on_message is not None:
-                    on_message(message)
-            partitions = [p for p in found.partitions if p.readable]
-            named = [p for p in partitions if p.topic == TOPIC] or [p for p in partitions if p.named]
-            if not named:
-                raise NoLogError(f"{path}: there is no topic {TOPIC}, in which a schema registry stores its schemas")
-            return SchemaRegistry(*read_topic(named[0]), context)
-    return SchemaRegistry(*read_files(place, files), context)
+    try:
+        found = discover([path])
+    except NoLogError as error:
+        if files := schema_files(place):
+            return SchemaRegistry(*read_files(place, files), context)
+        raise NoLogError(f"{error}; there is no schema file either") from None
+    if on_message is not None:
+        for message in found.messages:
+            on_message(message)
+    partitions = [p for p in found.partitions if p.readable]
+    chosen = [p for p in partitions if p.topic == TOPIC] or [p for p in partitions if p.named]
+    if not chosen:
+        raise NoLogError(f"{path}: there is no topic {TOPIC}, in which a schema registry stores its schemas")
+    return SchemaRegistry(*read_topic(chosen[0]), context)

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from ..errors import StructureError
 from ..log.storage import is_file, list_directory, read_bytes
 from ..support.paths import Location
+from ..support.text import shown
 from .models import (
     AVRO,
     JSON,
@@ -111,7 +112,7 @@ def read_index(index: Location) -> tuple[list[RegisteredSchema], list[SchemaFind
         try:
             versions.append(_saved(index.parent, entry))
         except ValueError as error:
-            findings.append(SchemaFinding(None, "unreadable", f"{index}: a version cannot be read: {error}"))
+            findings.append(SchemaFinding(None, "unreadable", f"{index}: {shown(entry.get('file'))}: {error}"))
     return versions, findings
 
 

@@ -22,6 +22,8 @@ ENCRYPTING_RULES = ("ENCRYPT", "ENCRYPT_PAYLOAD")
 """Types of rules with which clients encrypt fields or whole values."""
 LARGEST = (1 << 31) - 1
 """Largest id and version."""
+MOST_NESTED = 20
+"""Largest nesting of metadata and rules, so that a saved registry can be read. The known members need four levels."""
 RULE_LISTS = ("migrationRules", "domainRules", "encodingRules")
 
 Member = TypeVar("Member")
@@ -129,6 +131,8 @@ def schema_of(content: Mapping[str, Any], subject: str, version: int, *, with_id
     """Return a version from the JSON object of a record or of the REST API. ValueError: it is not valid."""
     kind, text = member(content, "schemaType", str) or AVRO, text_of(content, "schema")
     metadata, rules = member(content, "metadata", dict), member(content, "ruleSet", dict)
+    if _is_deeper_than(MOST_NESTED, metadata) or _is_deeper_than(MOST_NESTED, rules):
+        raise ValueError("metadata or ruleSet is nested too deeply")
     references = member(content, "references", list) or ()
     if not all(isinstance(r, dict) for r in references):
         raise ValueError(f"references is {shown(references)}")
@@ -200,6 +204,13 @@ def schema_guid(
         if part is not None:
             digest.update(part if isinstance(part, bytes) else part.encode())
     return str(uuid.UUID(bytes=digest.digest()))
+
+
+def _is_deeper_than(levels: int, value: Any) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper_than(levels - 1, item) for item in items)
 
 
 def _rule_parts(rule: Mapping[str, Any]) -> list[str | bytes | None]:

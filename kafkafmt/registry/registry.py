@@ -51,6 +51,9 @@ class SchemaRegistry:
         ids then the other contexts.
     """
 
+    context: str | None
+    findings: list[SchemaFinding]
+
     def __init__(
         self, versions: Iterable[RegisteredSchema], findings: Iterable[SchemaFinding] = (), context: str | None = None
     ) -> None:
@@ -175,7 +178,7 @@ class SchemaRegistry:
             if versions:
                 return _same_schema(versions, f"id {schema_id}")
         where = "" if anywhere else f" in context {context}"
-        raise SchemaNotFoundError(f"there is no schema with id {schema_id}{where}")
+        raise SchemaNotFoundError(f"there is no schema with id {shown(schema_id)}{where}")
 
     def get_by_guid(self, guid: str) -> RegisteredSchema:
         """Return a schema by its GUID, for example ``b34f3f5e-…``.

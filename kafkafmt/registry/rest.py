@@ -21,10 +21,6 @@ PAGE = 1000
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
-class RegistryUnreachableError(OSError):
-    """Raised if a schema registry does not answer, or its answer is not one of the REST API."""
-
-
 def is_registry(path: str) -> bool:
     """Return whether a path is the URL of a running registry."""
     return path.lower().startswith(("http://", "https://"))
@@ -91,7 +87,7 @@ class _Client:
     def _by_subject(self) -> Iterator[tuple[dict[str, Any], bool]]:
         subjects = self._get("/subjects?deleted=true", list, None)
         if subjects is None:
-            raise RegistryUnreachableError(f"{self._url}: this is not the URL of a schema registry")
+            raise ConnectionError(f"{self._url}: this is not the URL of a schema registry")
         for subject in subjects:
             base = f"/subjects/{quote(str(subject), safe='')}/versions"
             live = self._get(base, list, [])
@@ -117,7 +113,7 @@ class _Client:
             reason = str(error) or type(error).__name__
         except ValueError:
             reason = f"the answer to GET {path} is not JSON"
-        raise RegistryUnreachableError(f"{self._url}: {reason}")
+        raise ConnectionError(f"{self._url}: {reason}")
 
 
 def _key(version: dict[str, Any]) -> tuple[str, str]:

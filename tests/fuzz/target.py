@@ -23,6 +23,7 @@ MODULES = (
     "directories",
     "commands",
     "metadata",
+    "schemas",
     "threads",
     "find",
     "server",

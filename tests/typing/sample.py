@@ -142,6 +142,16 @@ def export() -> None:
     assert_type([step.bytes_read for step in report.steps], list[int])
 
 
+def schemas() -> None:
+    registry = kafkafmt.schemas("/var/lib/kafka/data", context=".lab")
+    assert_type(registry, kafkafmt.SchemaRegistry)
+    assert_type(registry.findings, list[kafkafmt.reports.SchemaFinding])
+    version = registry.get_schema(1, "orders-value")
+    assert_type(version, kafkafmt.reports.RegisteredSchema)
+    assert_type(version.schema_id, int | None)
+    assert_type(registry.get_references(version), dict[str, kafkafmt.reports.RegisteredSchema])
+
+
 def cluster_metadata() -> None:
     state = kafkafmt.metadata("/var/lib/kafka/data", at=5)
     assert_type(state, kafkafmt.reports.ClusterMetadata)
