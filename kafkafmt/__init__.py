@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .registry import SchemaNotFoundError, SchemaRegistry, schemas
     from .server import serve
     from .support.installation import doctor
+    from .values import UndecodableError, decode_values
     from .view.polars_source import scan_polars
 
     __version__: str
@@ -91,6 +92,8 @@ _HOMES = {
     "SchemaNotFoundError": "registry",
     "SchemaRegistry": "registry",
     "StrayPartitionWarning": "log",
+    "UndecodableError": "values",
+    "decode_values": "values",
     "describe": "log.inspecting",
     "diff": "log.inspecting",
     "doctor": "support.installation",
@@ -142,12 +145,14 @@ __all__ = [
     "TooLargeError",
     "Topic",
     "TruncatedError",
+    "UndecodableError",
     "UnsupportedError",
     "WrongProcessError",
     "backend",
     "build_batch",
     "build_batches",
     "check_batches",
+    "decode_values",
     "describe",
     "diff",
     "doctor",

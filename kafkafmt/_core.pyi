@@ -19,7 +19,7 @@ OverflowError. If the native core runs a function without the GIL, other threads
 call.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic
 
 import numpy as np
@@ -45,6 +45,93 @@ from .types import (
 
 BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=True)
 """Type of keys, values and header values: bytes by default, memoryview if views were requested."""
+
+class ValueProgram:
+    """A program that decodes values of one schema. values/avro_program.py describes the instructions.
+
+    Parameters
+    ----------
+    code : array with the fields of `avro_program.INSTRUCTION`
+    tables : array of int32
+        Branches of unions and symbols of enums, to which instructions refer.
+    constants : array of uint8
+        Encoded defaults, to which instructions refer.
+    """
+
+    def __init__(self, code: Any, tables: LengthArray, constants: ByteArray) -> None: ...
+
+class ColumnBuilder:
+    """Builds Arrow columns from values. The columns are the nodes of a tree in depth-first order.
+
+    Parameters
+    ----------
+    kinds, widths, lasts, precisions : sequence of int
+        For each column: the index of its kind in VALUE_COLUMNS, the size of an item in bytes, the
+        index after the last column below it, and the largest number of digits of a decimal.
+    limits : array of uint8
+        Powers of ten as little-endian numbers of 256 bits.
+    take : callable
+        Returns an array of uint8 with at least the given number of bytes.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[int],
+        widths: Sequence[int],
+        lasts: Sequence[int],
+        precisions: Sequence[int],
+        limits: ByteArray,
+        take: Callable[[int], ByteArray],
+    ) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    def decode(
+        self,
+        programs: list[ValueProgram],
+        which: LengthArray,
+        source: Buffer,
+        positions: IntArray,
+        lengths: LengthArray,
+        faults: IntArray,
+    ) -> int:
+        """Append a row for each span. `which` has the index of its program, or -1 for null.
+
+        If a value cannot be decoded, its row is null, and `faults` (shape (rows, 3)) gets the index
+        of the span, the index of the reason in VALUE_FAULTS and the position in the value. Returns
+        the number of these rows.
+
+        Raises
+        ------
+        RuntimeError
+            Another thread is using this object.
+        """
+
+    def finish(self) -> list[tuple[int, int, ByteArray | None, ByteArray | None, ByteArray | None, int]]:
+        """Return the columns, and begin with empty ones.
+
+        Returns
+        -------
+        list of tuple
+            For each column: rows, nulls, validity bits, int32 offsets and data (each an array of
+            bytes that can be too large, or None), and the size of the data in bytes.
+        """
+
+def choose_programs(
+    source: Buffer,
+    positions: IntArray,
+    lengths: LengthArray,
+    known: LengthArray,
+    which: LengthArray,
+    bodies: IntArray,
+    sizes: LengthArray,
+) -> int:
+    """Choose the program of each span by the schema id at its start, as Confluent's serializers write it.
+
+    `known` has the index of the program for each id, or -2. `which`, `bodies` and `sizes` get the
+    index of the program, and the position and size of the bytes after the id. The index is -1 for
+    null, and -2 if the span does not begin with an id that is in `known`. Returns the number of
+    spans with -2.
+    """
 
 def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """Read a zigzag varint of 32 bits, which has at most 5 bytes.

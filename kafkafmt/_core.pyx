@@ -47,5 +47,6 @@ include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: hashes of keys for p
 include "_corelib/find.pxi"       # find_spans: keys or values that contain or equal a byte string
 include "_corelib/snappy.pxi"     # check_snappy: which small snappy data cannot be decompressed
 include "_corelib/codecs.pxi"     # PayloadDecoder: decompress the payloads of many batches
+include "_corelib/values.pxi"     # ValueProgram, ColumnBuilder: values into Arrow columns
 include "_corelib/text.pxi"       # numbers, times and escaped text
 include "_corelib/format.pxi"     # format_records: columns into lines of text

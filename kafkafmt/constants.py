@@ -324,3 +324,18 @@ array element that is not a number is an object. An object needs about 100 bytes
 TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array elements and unknown tagged fields"
 MAX_STRING = 32767
 """Largest size of a string in a protocol message, in bytes. It also applies if the size is encoded as a varint."""
+
+VALUE_OPS = (
+    "end", "boolean", "int", "long", "float", "double", "text", "bytes", "fixed_bytes", "decimal",
+    "fixed_decimal", "enum", "array", "loop", "record", "null", "union", "jump", "int_to_long",
+    "int_to_float", "int_to_double", "long_to_float", "long_to_double", "float_to_double", "time_millis",
+    "time_micros", "uuid", "call", "return", "capture", "captured", "default", "defaulted",
+)  # fmt: skip
+"""Instructions of the programs that decode values (`core.ValueProgram`). Their codes are the indexes."""
+VALUE_FAULTS = (
+    "", "truncated", "trailing_bytes", "bad_length", "bad_index", "bad_utf8", "bad_number", "too_deep", "too_large",
+    "no_branch", "no_symbol",
+)  # fmt: skip
+"""Why a value cannot be decoded. The numbers that `core.ColumnBuilder` returns are the indexes."""
+VALUE_COLUMNS = ("nulls", "bits", "fixed", "binary", "list", "struct")
+"""Kinds of the columns that `core.ColumnBuilder` builds."""

@@ -333,15 +333,20 @@ class CopiedColumns(RecordColumns):
     to 0. Keys and values are copied, but headers are stored as positions in the last decoded
     buffer. Therefore, copy the headers of each buffer before the next buffer is decoded. If a
     single record does not fit into the empty data arrays, `grow_data` replaces the data arrays with
-    larger arrays.
+    larger arrays. The sides in `spans` are not copied: their positions are stored, as those of headers.
     """
 
     collects = True
 
     def __init__(
-        self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0, room: int = 1 << 16
+        self,
+        capacity: int,
+        names: Collection[str] = COLUMNS,
+        header_capacity: int = 0,
+        room: int = 1 << 16,
+        spans: Collection[str] = (),
     ) -> None:
-        self.rooms: dict[str, int] = {name: room for name in ("key", "value") if name in names}
+        self.rooms: dict[str, int] = {name: room for name in ("key", "value") if name in names and name not in spans}
         super().__init__(capacity, names, header_capacity)
 
     def _make_arrays(self) -> None:

@@ -9,9 +9,11 @@ from .records.signatures import BatchOptions, BufferSelection, BuilderOptions, H
 from .types import Buffer
 from .view.find_arguments import HeaderConditions, Pattern
 from .view.selection_arguments import SelectionArguments
+from .view.value_arguments import ArrowArguments, ValueArguments
 
 __all__ = [
     "AnyPath",
+    "ArrowArguments",
     "BatchOptions",
     "Buffer",
     "BufferSelection",
@@ -34,4 +36,5 @@ __all__ = [
     "Sources",
     "Time",
     "ValidatorOptions",
+    "ValueArguments",
 ]

@@ -182,9 +182,9 @@ def test_only_the_used_columns_are_decoded(monkeypatch: pytest.MonkeyPatch) -> N
     decoded: list[list[str]] = []
 
     class Noted(arrow.ArrowBuilder):
-        def __init__(self, topic: str, partition: int, schema: Any) -> None:
+        def __init__(self, topic: str, partition: int, schema: Any, **more: Any) -> None:
             decoded.append(schema.names)
-            super().__init__(topic, partition, schema)
+            super().__init__(topic, partition, schema, **more)
 
     monkeypatch.setattr(arrow, "ArrowBuilder", Noted)
     scan(SEGMENTS).filter(offset > 5).select("value").collect()

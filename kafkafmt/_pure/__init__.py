@@ -26,10 +26,12 @@ from .runs import combine_batches, describe_damage, offsets_around, summarize_ba
 from .snappy import check_snappy
 from .spans import next_spans, spans_outside
 from .transactions import end_transactions, keep_committed, read_markers, walk_transactions
+from .values import ColumnBuilder, ValueProgram, choose_programs
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
 __all__ = [
+    "ColumnBuilder",
     "IndexMatches",
     "Layout",
     "PayloadDecoder",
@@ -37,8 +39,10 @@ __all__ = [
     "Record",
     "RecordBuffer",
     "RecordIterator",
+    "ValueProgram",
     "append_crcs",
     "check_snappy",
+    "choose_programs",
     "combine_batches",
     "crc32",
     "crc32_of_rest",

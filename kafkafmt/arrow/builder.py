@@ -16,7 +16,8 @@ slices of the same arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,8 +37,8 @@ from ..records.signatures import BufferSelection
 from ..support import arguments
 from ..support.sharing import shared
 from ..support.text import decode_header_key
-from ..types import Buffer
-from .columns import COPY_SLACK, MAX_ROWS, TARGET_BYTES, ArrowColumns, BinaryColumn, GrowingArray
+from ..types import Buffer, byte_view
+from .columns import COPY_SLACK, MAX_ROWS, TARGET_BYTES, ArrowColumns, BinaryColumn, BytesSide, GrowingArray
 
 HEADER_FIELDS = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct(HEADER_FIELDS)))
@@ -82,6 +83,11 @@ def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
     return pa.schema([(SCHEMA if name in SCHEMA.names else OPTIONAL).field(name) for name in given])
 
 
+def selected_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """Return the schema of the named columns. The types are those of `schema`, or else the usual ones."""
+    return pa.schema([schema.field(n) if n in schema.names else schema_of([n]).field(0) for n in names])
+
+
 def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
     """Return which fields of Kafka records must be decoded for the columns of an Arrow schema."""
     # If the schema contains only topic and partition, offsets are decoded to count the rows.
@@ -114,18 +120,41 @@ def repeated_partition(partition: int, rows: int) -> pa.Int32Array:
     return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(numbers)], 0)
 
 
+class SideDecoder(Protocol):
+    """Decodes the keys or the values of records into an Arrow array."""
+
+    @property
+    def size(self) -> int: ...
+    def add(
+        self, source: Buffer, positions: Any, lengths: Any, offsets: Any, header_ids: Mapping[int, bytes]
+    ) -> None: ...
+    def finish(self) -> tuple[pa.Array, ...]: ...
+
+
 class ArrowBuilder:
     """Builds Arrow record batches of about `target_bytes` bytes from decoded Kafka records of one partition."""
 
     # `timestamps_out_of_range` counts timestamps that int64 microseconds cannot hold. The column
-    # contains null for them. `built_bytes` is the estimated size of all Arrow record batches.
+    # contains null for them. `built_bytes` is the estimated size of all Arrow record batches. A side
+    # with a decoder has three columns: the decoded values, the errors and the raw bytes.
 
     def __init__(
-        self, topic: str, partition: int, schema: pa.Schema = SCHEMA, target_bytes: int = TARGET_BYTES
+        self,
+        topic: str,
+        partition: int,
+        schema: pa.Schema = SCHEMA,
+        target_bytes: int = TARGET_BYTES,
+        decoders: Mapping[str, SideDecoder] | None = None,
     ) -> None:
         self.schema = schema
         self.target_bytes = target_bytes
-        self.columns: ArrowColumns = ArrowColumns(decoded_names(schema))
+        names = set(decoded_names(schema))
+        self._decoders: dict[str, SideDecoder] = {}
+        if decoders:
+            names |= {*decoders, "offset", "headers"}
+            self._decoders = {side: decoders.get(side) or BytesSide() for side in ("key", "value") if side in names}
+        self._decoded: dict[str, pa.Array] = {}
+        self.columns: ArrowColumns = ArrowColumns(sorted(names), self._decoders)
         self.timestamps_out_of_range: int = 0
         self.rows: int = 0
         self.built_bytes: int = 0
@@ -146,20 +175,42 @@ class ArrowBuilder:
     def bytes(self) -> int:
         """Estimated size, in bytes, of the rows that the builder contains."""
         return (
-            ROW_BYTES * self.rows + sum(self.columns.filled(name) for name in self.columns.rooms) + self._header_bytes
+            ROW_BYTES * self.rows
+            + sum(self.columns.filled(name) for name in self.columns.rooms)
+            + sum(decoder.size for decoder in self._decoders.values())
+            + self._header_bytes
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Append the most recently decoded records of `chunk`. Yield an Arrow record batch when it is large enough."""
         columns = self.columns
+        failures = list(self._decode(chunk)) if self._decoders else []
         if self._with_headers and columns.headers:
             self._put_headers(chunk.source)
+        columns.headers = 0
+        if failures:  # the records before it can still be flushed
+            first = min(failures, key=_records_before)
+            self.rows += _records_before(first)
+            raise first
         self.rows = columns.rows
         size = self.bytes
         if size >= self.target_bytes or (
             columns.full and (2 * size >= self.target_bytes or not columns.enlarge(self.target_bytes))
         ):
             yield self.flush()
+
+    def _decode(self, chunk: Chunk) -> Iterator[KafkaFormatError]:
+        """Decode keys and values. Yield the errors about records that cannot be decoded, at most one per side."""
+        columns = self.columns
+        assert columns.offset is not None
+        new = slice(self.rows, columns.rows)
+        for side, decoder in self._decoders.items():
+            positions, lengths = getattr(columns, f"{side}_position"), getattr(columns, f"{side}_length")
+            ids = header_ids(chunk.source, columns, side, self.rows) if columns.headers else {}
+            try:
+                decoder.add(chunk.source, positions[new], lengths[new], columns.offset[new], ids)
+            except KafkaFormatError as error:
+                yield error
 
     def flush(self) -> pa.RecordBatch:
         """Remove all rows from the builder, and return them as an Arrow record batch, possibly an empty one."""
@@ -170,6 +221,11 @@ class ArrowBuilder:
         rooms = {
             name: min(max(int(columns.filled(name) * scale), 1 << 16), 2 * self.target_bytes) + COPY_SLACK
             for name in columns.rooms
+        }
+        self._decoded = {
+            name: array.slice(0, self.rows)
+            for side, decoder in self._decoders.items()
+            for name, array in zip((side, f"{side}_error", f"{side}_raw"), decoder.finish(), strict=False)
         }
         arrays = [self._array(field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -202,10 +258,11 @@ class ArrowBuilder:
             )
         self._header_rows = stop
         self._header_bytes += HEADER_BYTES * count + sum(sizes.values())
-        columns.headers = 0
 
     def _array(self, field: pa.Field) -> pa.Array:
         name, type_ = field.name, field.type
+        if name in self._decoded:
+            return self._decoded[name]
         if name in self.columns.rooms:
             return self.columns.take_binary(name, type_)
         if name == "topic" or name == "partition":
@@ -255,6 +312,36 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, self.rows, [validity, ends.finish(self.rows + 1)], nulls, children=[pairs])
 
 
+def header_ids(source: Buffer, columns: ArrowColumns, side: str, first: int) -> dict[int, bytes]:
+    """Return the schema ids in the headers of the most recently decoded records, by row after `first`."""
+    # The last header that is not null counts, as in Confluent's ``DualSchemaIdDeserializer``.
+    wanted, view, found = f"__{side}_schema_id".encode(), byte_view(source), {}
+    assert columns.header_start is not None
+    assert columns.header_count is not None
+    names, name_sizes, values, value_sizes = (
+        getattr(columns, f"header_{part}")[: columns.headers].tolist()
+        for part in ("key_position", "key_length", "value_position", "value_length")
+    )
+    starts, counts = (
+        columns.header_start[first : columns.rows].tolist(),
+        columns.header_count[first : columns.rows].tolist(),
+    )
+    for row, (start, count) in enumerate(zip(starts, counts, strict=True)):
+        for h in range(start, start + max(count, 0)):
+            if (
+                name_sizes[h] == len(wanted)
+                and value_sizes[h] >= 0
+                and view[names[h] : names[h] + len(wanted)] == wanted
+            ):
+                found[row] = bytes(view[values[h] : values[h] + value_sizes[h]])
+    return found
+
+
+def _records_before(error: KafkaFormatError) -> int:
+    """Return the number of records of a chunk before the one that cannot be decoded."""
+    return int(getattr(error, "records_before", 0))
+
+
 def _as_text(keys: pa.StringArray) -> pa.StringArray:
     """Return header keys unchanged if all are valid UTF-8. Otherwise, decode them as Java does."""
     try:
@@ -298,7 +385,10 @@ def _first_rows(chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int) -> I
                 break
     except KafkaFormatError:
         if builder.rows:
-            yield builder.flush()
+            enough = builder.rows >= limit
+            yield builder.flush().slice(0, limit)
+            if enough:
+                return
         raise
     if limit and builder.rows:
         yield builder.flush().slice(0, limit)

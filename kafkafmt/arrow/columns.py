@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -86,15 +86,36 @@ class BinaryColumn:
         return pa.Array.from_buffers(type_, self.rows, buffers, self.nulls)
 
 
+class BytesSide:
+    """Copies the keys or the values of records into an Arrow array, for records whose other side is decoded."""
+
+    # The core copies either both sides of a record or none.
+
+    def __init__(self) -> None:
+        self._column = BinaryColumn(1 << 12, 1 << 18)
+
+    @property
+    def size(self) -> int:
+        return self._column.filled
+
+    def add(self, source: Buffer, positions: Any, lengths: Any, offsets: Any, header_ids: Any) -> None:
+        rows = len(lengths)
+        self._column.append(source, positions, lengths, rows, core.total_length(lengths, rows))
+
+    def finish(self) -> tuple[pa.Array]:
+        column, self._column = self._column, BinaryColumn(self._column.rows or 1, self._column.filled)
+        return (column.finish(pa.binary()),)
+
+
 class ArrowColumns(CopiedColumns):
     """Decoded records as columns, in arrays that can be enlarged. Arrow reads these arrays without a copy."""
 
     capacity: int
     rooms: dict[str, int]
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], spans: Collection[str] = ()) -> None:
         self._arrays: dict[str, GrowingArray] = {}
-        super().__init__(1 << 12, tuple(names), room=1 << 18)
+        super().__init__(1 << 12, tuple(names), room=1 << 18, spans=spans)
 
     def _make(self, attribute: str, items: int, dtype: Any) -> Any:
         self._arrays[attribute] = numbers = GrowingArray(dtype, items)

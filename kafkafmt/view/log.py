@@ -22,6 +22,7 @@ from .many import read_batches
 from .partition import Partition
 from .selection_arguments import SelectionArguments, parse_selection
 from .topic import Topic
+from .value_arguments import ArrowPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -287,7 +288,7 @@ class Log(OpenedLog):
         found = choose_partitions(self.discovery, _patterns(topics), internal=False, on_message=self.messages.append)
         chosen = {directory.key for directory in found}
         partitions = [p for p in self.partitions if (p.topic, p.partition) in chosen]
-        batches = read_batches(partitions, schema.names, threads, ordered, limit, selection)
+        batches = read_batches(partitions, ArrowPlan(schema), threads, ordered, limit, selection)
         return reader(schema, SharedIterator(batches))
 
     def to_arrow(

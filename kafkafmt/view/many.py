@@ -11,6 +11,7 @@ from ..log.reading import read_pieces
 from ..support import arguments
 from .partition import Partition
 from .selection_arguments import SelectionArguments, parse_selection
+from .value_arguments import ArrowPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +39,7 @@ def read_records(
 
 def read_batches(
     partitions: Sequence[Partition],
-    columns: Sequence[str] | None,
+    plan: ArrowPlan,
     threads: int | None,
     ordered: bool,
     limit: int | None,
@@ -47,24 +48,21 @@ def read_batches(
     """Check the arguments of `Topic.to_batches`, and return an iterator of several partitions."""
     # If `limit` is given, a single thread reads one partition after another, because several
     # threads would read more records than needed.
-    from ..arrow.builder import schema_of
-
-    schema = schema_of(columns)
     parse_selection(selection, "columns", "threads", "ordered", "limit")
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
     most = arguments.optional_integer("limit", limit, 0)
     if most is None:
-        return read_pieces([p.batches(schema, selection) for p in partitions], count, bool(ordered))
-    return _first_batches(partitions, schema.names, most, selection)
+        return read_pieces([p.batches(plan, selection) for p in partitions], count, bool(ordered))
+    return _first_batches(partitions, plan, most, selection)
 
 
 def _first_batches(
-    partitions: Sequence[Partition], names: Sequence[str], limit: int, selection: SelectionArguments
+    partitions: Sequence[Partition], plan: ArrowPlan, limit: int, selection: SelectionArguments
 ) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches with the first `limit` records of the given partitions."""
     for p in partitions:
         if not limit:
             return
-        for batch in p.to_batches(names, limit=limit, **selection):
+        for batch in p.plan_batches(plan, None, limit, selection):
             limit -= batch.num_rows
             yield batch

@@ -33,8 +33,11 @@ from .finding import Finding
 from .offsets import PartitionOffsets
 from .pieces import PartitionBatches
 from .selection_arguments import SelectionArguments, parse_selection
+from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_columns, split_arguments
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 
@@ -280,7 +283,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         *,
         threads: int | None = None,
         limit: int | None = None,
-        **selection: Unpack[SelectionArguments],
+        **options: Unpack[ArrowArguments],
     ) -> Iterator[pa.RecordBatch]:
         """Return an iterator of Arrow record batches of about 8 MB each.
 
@@ -297,9 +300,11 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             given, or if the partition is small, no threads are started.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
-        **selection
+        **options
             Keyword arguments that select records: start, end, start_time, end_time, on_error,
-            control, below_log_start, isolation and partial. `records` describes them.
+            control, below_log_start, isolation and partial. `records` describes them. Keyword
+            arguments that decode keys and values: decode, registry, schema, raw and
+            on_undecodable. `to_arrow` describes them.
 
         Returns
         -------
@@ -311,6 +316,8 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         DamagedLogError
             The selected range contains damage, and `on_error` is "fail". The iterator returns the
             records before the damage first.
+        UndecodableError
+            A key or value cannot be decoded, and `on_undecodable` is "fail".
         TypeError, ValueError
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
@@ -320,19 +327,25 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         At most about four Arrow record batches and 16 MiB of stored batches per thread are in memory
         at the same time.
         """
-        from ..arrow.builder import ArrowBuilder, record_batches, schema_of
+        chosen, values = split_arguments(options)
+        return self.plan_batches(plan_columns(self.log.directory, columns, values), threads, limit, chosen)
 
-        schema = schema_of(columns)
+    def plan_batches(
+        self, plan: ArrowPlan, threads: int | None, limit: int | None, selection: SelectionArguments
+    ) -> Iterator[pa.RecordBatch]:
+        """Return an iterator of Arrow record batches, as `to_batches`."""
+        from ..arrow.builder import ArrowBuilder, record_batches
+
         count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
         most = arguments.optional_integer("limit", limit, 0)
         parsed, skip = parse_selection(selection, "columns", "threads", "limit")
         interval, on_damage = parsed.resolve(self.log), self._on_damage(skip)
         if most is None:
-            return SharedIterator(read_pieces([PartitionBatches(self.log, schema, lambda: interval, on_damage)], count))
-        builder = ArrowBuilder(self.topic, self.partition, schema)
+            return SharedIterator(read_pieces([PartitionBatches(self.log, plan, lambda: interval, on_damage)], count))
+        builder = ArrowBuilder(self.topic, self.partition, plan.schema, decoders=plan.decoders())
         return record_batches(self.log.chunks(builder.columns, interval, on_damage=on_damage), builder, most)
 
-    def batches(self, schema: pa.Schema, selection: SelectionArguments) -> PartitionBatches:
+    def batches(self, plan: ArrowPlan, selection: SelectionArguments) -> PartitionBatches:
         """Return the selected records as Arrow record batches that several threads can read."""
         parsed, skip = parse_selection(selection)
         damaged: list[Damage] = []
@@ -341,7 +354,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             self.damaged = damaged
             return parsed.resolve(self.log)
 
-        return PartitionBatches(self.log, schema, interval, damaged.append if skip else None)
+        return PartitionBatches(self.log, plan, interval, damaged.append if skip else None)
 
     def to_reader(
         self,
@@ -349,17 +362,18 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         *,
         threads: int | None = None,
         limit: int | None = None,
-        **selection: Unpack[SelectionArguments],
+        **options: Unpack[ArrowArguments],
     ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
         `to_batches` describes the parameters, the errors and the memory use. The reader raises an
         error about damage when it reaches the damage. It has a schema even if no record is selected.
         """
-        from ..arrow.builder import reader, schema_of
+        from ..arrow.builder import reader
 
-        schema = schema_of(columns)
-        return reader(schema, self.to_batches(schema.names, threads=threads, limit=limit, **selection))
+        selection, values = split_arguments(options)
+        plan = plan_columns(self.log.directory, columns, values)
+        return reader(plan.schema, self.plan_batches(plan, threads, limit, selection))
 
     def to_arrow(
         self,
@@ -376,6 +390,7 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         below_log_start: bool = False,
         isolation: Isolation = READ_UNCOMMITTED,
         partial: bool = False,
+        **values: Unpack[ValueArguments],
     ) -> pa.Table:
         """Read the selected records into a pyarrow Table.
 
@@ -383,13 +398,28 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
         ----------
         columns : sequence of str, optional
             Names of the columns, in the order of the result. By default, all columns listed below
-            except `timestampMillis`.
+            except `timestampMillis`. A field of a decoded key or value has a name such as
+            "value.customer.country".
         threads : int, optional
             Number of threads, as in `to_batches`.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
         start, end, start_time, end_time, on_error, control, below_log_start, isolation, partial : optional
             Records to return. `records` describes these arguments.
+        decode : bool, "key", "value" or list of both, default False
+            Decode keys, values or both (True) into typed columns, by the schemas of a schema
+            registry. Bytes are returned for a side that has no schemas.
+        registry : SchemaRegistry, str or os.PathLike, optional
+            The schemas, or what `kafkafmt.schemas` accepts. By default, those of the topic
+            ``_schemas`` in the same log directory.
+        schema : "union", "latest", int or "id:N", default "union"
+            Which schemas decide the columns: all versions of the subject, merged by the names of
+            their fields, the latest version, one version, or the schema with an id.
+        raw : bool, default False
+            Return the bytes of all decoded keys and values too.
+        on_undecodable : {"keep", "fail"}, default "keep"
+            What to do with a key or value that cannot be decoded: return null, the reason and the
+            bytes, or raise an error.
 
         Returns
         -------
@@ -407,11 +437,17 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
               headers
             - timestampMillis: int64; the stored timestamp in milliseconds, or -1 if there is none
 
+            A decoded key or value has the type of its schema. It is followed by the columns
+            `value_error` (string) and `value_raw` (binary), or `key_error` and `key_raw`, which are
+            null unless it cannot be decoded.
+
         Raises
         ------
         DamagedLogError
             The selected range contains damage, and `on_error` is "fail". No table is returned. To
             get the records before the damage, use `to_batches`.
+        UndecodableError
+            A key or value cannot be decoded, and `on_undecodable` is "fail".
         TypeError, ValueError
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
@@ -434,7 +470,24 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             below_log_start=below_log_start,
             isolation=isolation,
             partial=partial,
+            **values,
         ).read_all()
+
+    def to_pandas(self, columns: Sequence[str] | None = None, **options: Unpack[ArrowArguments]) -> pd.DataFrame:
+        """Read the selected records into a pandas DataFrame.
+
+        `to_arrow` describes the arguments, the columns and the errors.
+        """
+        return self.to_reader(columns, **options).read_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, **options: Unpack[ArrowArguments]) -> pl.DataFrame:
+        """Read the selected records into a Polars DataFrame.
+
+        `to_arrow` describes the arguments, the columns and the errors.
+        """
+        import polars as pl
+
+        return pl.DataFrame(self.to_reader(columns, **options).read_all())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all records as an Arrow C stream with the eight default columns of `to_arrow`.

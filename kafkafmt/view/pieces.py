@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..arrow.builder import ArrowBuilder
     from ..log.reading import Convert
     from ..records import Chunk
+    from .value_arguments import ArrowPlan
 
 
 class PartitionBatches(PartitionPieces["pa.RecordBatch"]):
@@ -24,12 +25,12 @@ class PartitionBatches(PartitionPieces["pa.RecordBatch"]):
     def __init__(
         self,
         log: PartitionLog,
-        schema: pa.Schema,
+        plan: ArrowPlan,
         interval: Callable[[], OffsetInterval | None],
         on_damage: OnDamage | None,
     ) -> None:
         super().__init__(log, interval, on_damage)
-        self._schema = schema
+        self._plan = plan
         self._growth = 1.0
         """Size of the Arrow record batches of the latest piece, divided by the size of its stored batches."""
 
@@ -40,7 +41,7 @@ class PartitionBatches(PartitionPieces["pa.RecordBatch"]):
     def _new_builder(self) -> ArrowBuilder:
         from ..arrow.builder import ArrowBuilder
 
-        return ArrowBuilder(self._log.topic, self._log.partition, self._schema)
+        return ArrowBuilder(self._log.topic, self._log.partition, self._plan.schema, decoders=self._plan.decoders())
 
     def _is_full(self, stored: int) -> bool:
         from ..arrow.columns import TARGET_BYTES

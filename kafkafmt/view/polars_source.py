@@ -13,7 +13,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ON_ERROR, READ_UNCOMMITTED, Isolation, OnError
 from ..errors import KafkaFormatError
@@ -27,6 +27,7 @@ from ..support.text import quantity
 from . import Partition
 from . import open as open_log
 from .pieces import PartitionBatches
+from .value_arguments import ArrowPlan, ValueArguments, plan_topic
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,6 +57,7 @@ def scan_polars(
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     threads: int | None = None,
+    **values: Unpack[ValueArguments],
 ) -> pl.LazyFrame:
     """Return a Polars LazyFrame over the records of Kafka logs.
 
@@ -88,6 +90,10 @@ def scan_polars(
         damage.
     threads : int, optional
         Largest number of threads, 1 or higher. By default, the number of CPUs.
+    **values
+        Keyword arguments that decode the keys and values of one topic: decode, registry, schema,
+        raw and on_undecodable. `Partition.to_arrow` describes them. The schemas are read before the
+        first query.
 
     Returns
     -------
@@ -124,13 +130,12 @@ def scan_polars(
         import polars as pl
         from polars.io.plugins import register_io_source
 
-        from ..arrow.builder import reader, schema_of
+        from ..arrow.builder import reader
     except ImportError as missing:
         raise ImportError(f"scan_polars needs polars 1.34 or newer: {install_line('polars')}") from missing
     selection = Selection(isolation=isolation, below_log_start=below_log_start)
     skip = arguments.one_of("on_error", on_error, ON_ERROR) == "skip"
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
-    schema = schema_of(columns)
     given, replicas = resolve(paths, replicas)
 
     def partitions() -> list[Partition]:
@@ -138,18 +143,19 @@ def scan_polars(
         chosen = {d.key for d in choose_partitions(log.discovery, internal=internal)}
         return [p for p in log.partitions if (p.topic, p.partition) in chosen]
 
-    partitions()  # Find the partitions now, so that a wrong path raises an error before the query runs.
+    # Find the partitions now, so that a wrong path raises an error before the query runs.
+    plan = plan_topic([p.log.directory for p in partitions()], columns, values)
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        names = schema.names if with_columns is None else with_columns
+        names = plan.schema.names if with_columns is None else with_columns
         used = [] if predicate is None else [n for n in predicate.meta.root_names() if n not in names]
         # Polars applies the limit n_rows before it applies the predicate.
         # If n_rows is given, also read the rows that the predicate removes, because n_rows counts them.
         filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
-        read_names = schema_of([*names, *used] or [PARTITION])
-        sources = [_Frames(p.log, read_names, selection, filtered, skip, n_rows) for p in partitions()]
+        needed = plan.selected([*names, *used] or [PARTITION])
+        sources = [_Frames(p.log, needed, selection, filtered, skip, n_rows) for p in partitions()]
         left = n_rows
         for batch in read_pieces(sources, count if n_rows is None else 1) if left != 0 else ():
             frame = pl.DataFrame(batch)
@@ -162,7 +168,7 @@ def scan_polars(
             if left == 0:
                 return
 
-    return register_io_source(read, schema=pl.DataFrame(reader(schema, [])).schema)
+    return register_io_source(read, schema=pl.DataFrame(reader(plan.schema, [])).schema)
 
 
 class _Frames(PartitionBatches):
@@ -171,7 +177,7 @@ class _Frames(PartitionBatches):
     def __init__(
         self,
         log: PartitionLog,
-        schema: pa.Schema,
+        plan: ArrowPlan,
         selection: Selection,
         filtered: Filter,
         skip: bool,
@@ -185,7 +191,7 @@ class _Frames(PartitionBatches):
             where = f"{log.directory.path / damage.file}, {size} at position {damage.position}"
             warnings.warn(f"{where}, are omitted: {damage.message}", RuntimeWarning, stacklevel=2)
 
-        super().__init__(log, schema, interval, on_damage if skip else None)
+        super().__init__(log, plan, interval, on_damage if skip else None)
         self._most = most
 
     def plain(self) -> Iterator[pa.RecordBatch]:

@@ -19,8 +19,11 @@ from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_limi
 from .many import read_batches, read_records
 from .partition import Partition
 from .selection_arguments import SelectionArguments
+from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 
@@ -173,7 +176,7 @@ class Topic(OpenedLog):
         threads: int | None = None,
         ordered: bool = True,
         limit: int | None = None,
-        **selection: Unpack[SelectionArguments],
+        **options: Unpack[ArrowArguments],
     ) -> Iterator[pa.RecordBatch]:
         """Read the partitions in parallel, and return an iterator of Arrow record batches.
 
@@ -195,10 +198,11 @@ class Topic(OpenedLog):
         limit : int, optional
             Largest number of records to return, from all partitions together. By default, there is
             no limit.
-        **selection
+        **options
             Keyword arguments that select records in each partition: start, end, start_time,
             end_time, on_error, control, below_log_start, isolation and partial. `Partition.records`
-            describes them.
+            describes them. Keyword arguments that decode keys and values: decode, registry, schema,
+            raw and on_undecodable. `Partition.to_arrow` describes them.
 
         Returns
         -------
@@ -219,7 +223,9 @@ class Topic(OpenedLog):
         At most about four Arrow record batches and 16 MiB of stored batches per thread are in memory
         at the same time.
         """
-        return SharedIterator(read_batches(self.partitions, columns, threads, ordered, limit, selection))
+        selection, values = split_arguments(options)
+        plan = self._plan(columns, values)
+        return SharedIterator(read_batches(self.partitions, plan, threads, ordered, limit, selection))
 
     def to_reader(
         self,
@@ -227,17 +233,22 @@ class Topic(OpenedLog):
         *,
         threads: int | None = None,
         limit: int | None = None,
-        **selection: Unpack[SelectionArguments],
+        **options: Unpack[ArrowArguments],
     ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
         `to_batches` describes the parameters, the errors and the memory use. The Arrow record
         batches are ordered by partition and offset.
         """
-        from ..arrow.builder import reader, schema_of
+        from ..arrow.builder import reader
 
-        schema = schema_of(columns)
-        return reader(schema, self.to_batches(schema.names, threads=threads, limit=limit, **selection))
+        selection, values = split_arguments(options)
+        plan = self._plan(columns, values)
+        batches = read_batches(self.partitions, plan, threads, True, limit, selection)
+        return reader(plan.schema, SharedIterator(batches))
+
+    def _plan(self, columns: Sequence[str] | None, values: ValueArguments) -> ArrowPlan:
+        return plan_topic([p.log.directory for p in self.partitions], columns, values)
 
     def to_arrow(
         self,
@@ -254,6 +265,7 @@ class Topic(OpenedLog):
         below_log_start: bool = False,
         isolation: Isolation = READ_UNCOMMITTED,
         partial: bool = False,
+        **values: Unpack[ValueArguments],
     ) -> pa.Table:
         """Read the selected records into a pyarrow Table.
 
@@ -273,7 +285,24 @@ class Topic(OpenedLog):
             below_log_start=below_log_start,
             isolation=isolation,
             partial=partial,
+            **values,
         ).read_all()
+
+    def to_pandas(self, columns: Sequence[str] | None = None, **options: Unpack[ArrowArguments]) -> pd.DataFrame:
+        """Read the selected records into a pandas DataFrame.
+
+        `to_arrow` describes the arguments, the columns and the errors.
+        """
+        return self.to_reader(columns, **options).read_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, **options: Unpack[ArrowArguments]) -> pl.DataFrame:
+        """Read the selected records into a Polars DataFrame.
+
+        `to_arrow` describes the arguments, the columns and the errors.
+        """
+        import polars as pl
+
+        return pl.DataFrame(self.to_reader(columns, **options).read_all())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all records as an Arrow C stream with the default columns of `Partition.to_arrow`."""

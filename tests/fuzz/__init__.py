@@ -23,4 +23,5 @@ saved in `found/`. The test suite runs every file in `found/` and `seeds/`.
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+for _folder in ("support", "values"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / _folder))

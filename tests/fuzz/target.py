@@ -18,6 +18,7 @@ MODULES = (
     "columns",
     "protocol",
     "values",
+    "avro",
     "files",
     "codecs",
     "directories",

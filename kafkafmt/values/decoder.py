@@ -1,0 +1,195 @@
+"""Decode the keys or values of many records into an Arrow array."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .._backend import core
+from ..arrow.buffer_pool import shared_pool
+from ..constants import VALUE_FAULTS
+from ..types import Buffer, IntArray, LengthArray, byte_view
+from .avro_json import avro_to_json
+from .errors import UndecodableError
+from .plan import SchemaProblem, ValuePlan
+from .record_decoder import GUID_PREFIX, PREFIX, schema_key
+from .value_columns import DECIMAL_LIMITS, build_array
+
+NO_VALUE, UNKNOWN = -1, -2
+"""Indexes of programs for records without a value, and for schema ids that are not known yet."""
+NO_SCHEMA_ID = SchemaProblem("no_schema_id", "it does not begin with a schema id")
+NO_LIMIT = 1 << 62
+MOST_DIRECT_IDS = 1 << 20
+"""Ids below this number are looked up in an array."""
+
+
+class SideDecoder:
+    """Decodes the keys or values of consecutive records. Only one thread at a time can use it."""
+
+    def __init__(
+        self, plan: ValuePlan, side: str, raw: bool = False, fails: bool = False, place: str = "record at offset"
+    ) -> None:
+        self._place = place
+        self._plan, self._side, self._keep_raw, self._fails = plan, side, raw, fails
+        columns = plan.columns
+        self._builder = core.ColumnBuilder(
+            [c.kind for c in columns],
+            [c.width for c in columns],
+            [c.last for c in columns],
+            [c.precision for c in columns],
+            DECIMAL_LIMITS,
+            shared_pool.take,
+        )
+        self._known = np.full(1 << 10, UNKNOWN, np.int32)
+        """Index of the program for each schema id, or UNKNOWN."""
+        self._fault_array = np.empty((0, 3), np.int64)
+        self._errors: dict[int, str] = {}
+        self._raw: dict[int, bytes] = {}
+        self.size = 0
+        """Size of the keys or values that were decoded since the last `finish`."""
+        self.records: Counter[int] = Counter()
+        """Number of decoded records of each program."""
+        self.undecodable: Counter[str] = Counter()
+        """Number of records that could not be decoded, by error code."""
+
+    def add(
+        self,
+        source: Buffer,
+        positions: IntArray,
+        lengths: LengthArray,
+        offsets: IntArray,
+        header_ids: Mapping[int, bytes] = MappingProxyType({}),
+    ) -> None:
+        """Decode one side of records. The arrays have the position and length of each in `source`, and its offset."""
+        # `header_ids` has the schema ids that headers contain, by row. Their values have no prefix.
+        rows, view = len(lengths), byte_view(source)
+        which, bodies, sizes = np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int32)
+        problems: dict[int, SchemaProblem] = {}
+        while core.choose_programs(source, positions, lengths, self._known, which, bodies, sizes):
+            first = int(np.argmax(which == UNKNOWN))
+            key = schema_key(view[positions[first] : positions[first] + min(lengths[first], GUID_PREFIX)])
+            if first in header_ids or not self._learn(key):
+                problems = self._resolve(view, positions, lengths, which, bodies, sizes, header_ids)
+                break
+        for row, schema_id in header_ids.items():
+            if lengths[row] >= 0:
+                program = self._program(schema_key(memoryview(schema_id)))
+                if isinstance(program, SchemaProblem):
+                    problems[row], which[row] = program, NO_VALUE
+                else:
+                    which[row], bodies[row], sizes[row] = program, positions[row], lengths[row]
+        first, faults = self._builder.rows, self._faults(rows)
+        n = self._builder.decode(self._plan.programs, which, source, bodies, sizes, faults)
+        self._count(which, faults[:n, 0])
+        self.size += core.total_length(lengths, rows)
+        if n or problems:
+            found = [(row, problem.code, 0, problem.message) for row, problem in problems.items()]
+            for row, fault, at in faults[:n].tolist():
+                found.append((row, VALUE_FAULTS[fault], at + int(bodies[row] - positions[row]), ""))
+            for row, code, position, message in sorted(found):
+                if self._fails:
+                    message = message or code.replace("_", " ")
+                    place = f"the {self._side} of the {self._place} {offsets[row]}"
+                    error = UndecodableError(code, f"{place} cannot be decoded: {message}", position)
+                    error.records_before = row
+                    raise error
+                self._errors[first + row] = f"{code}: {message}" if message else f"{code} at byte {position}"
+                self._raw[first + row] = bytes(view[positions[row] : positions[row] + lengths[row]])
+                self.undecodable[code] += 1
+        if self._keep_raw:
+            for row in np.flatnonzero(lengths >= 0).tolist():
+                self._raw[first + row] = bytes(view[positions[row] : positions[row] + lengths[row]])
+
+    def finish(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Return the decoded values, the errors as text, and the bytes that could not be decoded."""
+        array = build_array(self._plan.root, self._builder.finish(), self._to_json)
+        errors, raw = _sparse(self._errors, len(array), pa.string()), _sparse(self._raw, len(array), pa.binary())
+        self._errors, self._raw, self.size = {}, {}, 0
+        return array, errors, raw
+
+    def _resolve(
+        self,
+        view: memoryview,
+        positions: IntArray,
+        lengths: LengthArray,
+        which: LengthArray,
+        bodies: IntArray,
+        sizes: LengthArray,
+        header_ids: Mapping[int, bytes],
+    ) -> dict[int, SchemaProblem]:
+        """Find the programs of schema ids that are not known yet. Return the rows that have none."""
+        problems = {}
+        seen: dict[int | str | None, int | SchemaProblem] = {}
+        for row in np.flatnonzero(which == UNKNOWN).tolist():
+            if row in header_ids:
+                continue
+            at, size = int(positions[row]), int(lengths[row])
+            key = schema_key(view[at : at + min(size, GUID_PREFIX)])
+            if key not in seen:
+                seen[key] = self._program(key)
+            program = seen[key]
+            if isinstance(program, SchemaProblem):
+                problems[row], which[row] = program, NO_VALUE
+                continue
+            prefix = PREFIX if isinstance(key, int) else GUID_PREFIX
+            which[row], bodies[row], sizes[row] = program, at + prefix, size - prefix
+        for key in seen:
+            self._learn(key)
+        return problems
+
+    def _program(self, key: int | str | None) -> int | SchemaProblem:
+        return NO_SCHEMA_ID if key is None else self._plan.program_of(key)
+
+    def _learn(self, key: int | str | None) -> bool:
+        """Remember the program of a schema id, so that the core finds it. Return False if that is not possible."""
+        program = self._program(key)
+        if not isinstance(key, int) or key >= MOST_DIRECT_IDS or isinstance(program, SchemaProblem):
+            return False
+        if key >= len(self._known):
+            grown = np.full(1 << key.bit_length(), UNKNOWN, np.int32)
+            grown[: len(self._known)] = self._known
+            self._known = grown
+        self._known[key] = program
+        return True
+
+    def _count(self, which: LengthArray, faulty: IntArray) -> None:
+        """Count the decoded records of each program."""
+        if len(self._plan.programs) == 1:
+            self.records[0] += len(which) - int(np.count_nonzero(which < 0)) - len(faulty)
+            return
+        counts = np.bincount(which + 1)
+        counts -= np.bincount(which[faulty] + 1, minlength=len(counts))
+        for program in np.flatnonzero(counts[1:]).tolist():
+            self.records[program] += int(counts[program + 1])
+
+    def _faults(self, rows: int) -> IntArray:
+        """Return an array for the faults of `rows` records. It is reused."""
+        if len(self._fault_array) < rows:
+            self._fault_array = np.empty((rows, 3), np.int64)
+        return self._fault_array
+
+    def _to_json(self, captured: pa.Array) -> pa.Array:
+        """Convert values that a program has captured to JSON text."""
+        types = self._plan.captures.types
+
+        def text(value: bytes | None) -> str | None:
+            if value is None:
+                return None
+            number = int(np.frombuffer(value[:4], np.uint32)[0])
+            found = avro_to_json(types[number], memoryview(value)[4:], NO_LIMIT)  # the core has checked it
+            return None if found is None else json.dumps(found, ensure_ascii=False)
+
+        return pa.array([text(value) for value in captured.to_pylist()], pa.string())
+
+
+def _sparse(values: dict[int, Any], rows: int, type_: pa.DataType) -> pa.Array:
+    """Return an array with a few values, whose rows are the keys. The other rows are null."""
+    if not values:
+        return pa.nulls(rows, type_)
+    return pa.array([values.get(row) for row in range(rows)], type_)

@@ -1,0 +1,20 @@
+"""Errors about the decoding of values."""
+
+from __future__ import annotations
+
+from ..errors import KafkaFormatError
+
+
+class UndecodableError(KafkaFormatError):
+    """A value cannot be decoded, and `on_undecodable` is "fail".
+
+    `code` says why: it is one of the error codes of decoded values.
+    """
+
+    def __init__(self, code: str, message: str, position: int = 0) -> None:
+        super().__init__(message, position)
+        self.code = code
+        self.records_before = 0  # the number of records of its chunk that precede it; not for users
+
+    def __reduce__(self) -> tuple[type[UndecodableError], tuple[str, str, int]]:
+        return type(self), (self.code, self.message, self.position)

@@ -1,0 +1,135 @@
+"""Check the arguments that choose how keys and values are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from ..arrow.builder import SCHEMA, schema_of
+from ..log.catalog import like
+from ..registry import SchemaRegistry
+from ..support.text import shown
+from .avro_schema import Record
+from .decoder import SideDecoder
+from .plan import UNION, ValuePlan
+from .value_columns import Column, Fields
+
+SIDES = ("key", "value")
+Decode: TypeAlias = 'bool | Literal["key", "value"] | Collection[str]'
+OnUndecodable: TypeAlias = Literal["keep", "fail"]
+
+
+class ValueDecoding:
+    """How the keys and values of a topic are decoded, and the Arrow schema of the result."""
+
+    # `plans` has a plan for each decoded side. A side without one keeps its bytes.
+
+    def __init__(self, plans: Mapping[str, ValuePlan], schema: pa.Schema, raw: bool, fails: bool) -> None:
+        self.plans, self.schema = plans, schema
+        self._raw, self._fails = raw, fails
+
+    def decoders(self, columns: Collection[str]) -> dict[str, SideDecoder]:
+        """Return new decoders of the sides that the columns need, for one thread."""
+        needed = {side for side in SIDES if {side, f"{side}_error", f"{side}_raw"} & set(columns)}
+        return {s: SideDecoder(p, s, self._raw, self._fails) for s, p in self.plans.items() if s in needed}
+
+
+def plan_decoding(
+    topic: str,
+    registry: SchemaRegistry,
+    decode: Decode,
+    columns: Sequence[str] | None = None,
+    *,
+    schema: str | int = UNION,
+    raw: bool = False,
+    on_undecodable: OnUndecodable = "keep",
+) -> ValueDecoding:
+    """Return how the keys and values of a topic are decoded."""
+    if on_undecodable not in ("keep", "fail"):
+        raise ValueError(f'on_undecodable is {shown(on_undecodable)}; it must be "keep" or "fail"')
+    names, fields = _split_columns(columns)
+    plans = {}
+    subjects = set(registry.subjects(deleted=True))
+    for side in _sides(decode):
+        subject = f"{topic}-{side}"
+        if side in names and (subject in subjects or str(schema).startswith("id:")):
+            plans[side] = ValuePlan(registry, subject, schema, fields.get(side))
+            _check_fields(plans[side].root, fields.get(side), side)
+    if not plans and not subjects & {f"{topic}-{side}" for side in _sides(decode)}:
+        wanted = " or ".join(f"{topic}-{side}" for side in _sides(decode))
+        known = like("subject", f"{topic}-value", sorted(subjects))
+        raise ValueError(f"there is no subject {wanted}: {known}")
+    for side in fields:
+        if side not in plans:
+            raise ValueError(f"{side} is not decoded, so it has no fields; there is no subject {topic}-{side}")
+    keeps = on_undecodable == "keep"
+    return ValueDecoding(plans, _arrow_schema(names, plans, keeps, raw), raw, not keeps)
+
+
+def _sides(decode: Decode) -> list[str]:
+    if decode is True:
+        return list(SIDES)
+    given = [decode] if isinstance(decode, str) else list(decode) if isinstance(decode, Iterable) else [decode]
+    if not given or not all(side in SIDES for side in given):
+        raise ValueError(f'decode is {shown(decode)}; it must be True, "key", "value" or both')
+    return [side for side in SIDES if side in given]
+
+
+def _split_columns(columns: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of the columns, and the chosen fields of the sides: "value.a.b" is {"value": {"a": {"b": None}}}."""
+    if columns is None:
+        return list(SCHEMA.names), {}
+    names: dict[str, None] = {}
+    fields: dict[str, Any] = {}
+    whole: set[str] = set()
+    for column in columns:
+        side, dot, path = column.partition(".")
+        names.setdefault(side if dot and side in SIDES else column)
+        if column in SIDES:
+            whole.add(column)
+        elif dot and side in SIDES:
+            _add(fields.setdefault(side, {}), path.split("."))
+    for side in whole:
+        fields.pop(side, None)
+    return list(names), fields
+
+
+def _add(fields: dict[str, Any], path: list[str]) -> None:
+    first, *rest = path
+    if not rest or (first in fields and fields[first] is None):
+        fields[first] = None
+    else:
+        _add(fields.setdefault(first, {}), rest)
+
+
+def _check_fields(column: Column, fields: Fields, place: str) -> None:
+    """Check that each chosen field exists. ValueError: the message names the nearest one."""
+    while column.type.kind in ("array", "map"):
+        child = column.children[0][1]
+        column = child if column.type.kind == "array" else child.children[1][1]
+    if fields is None:
+        return
+    members = dict(column.children)
+    known = [f.name for f in column.type.fields] if isinstance(column.type, Record) else list(members)
+    for name, chosen in fields.items():
+        if name not in members:
+            raise ValueError(f"{place} has no field {shown(name)}: {like('field', name, known)}")
+        _check_fields(members[name], chosen, f"{place}.{name}")
+
+
+def _arrow_schema(names: Sequence[str], plans: Mapping[str, ValuePlan], keeps: bool, raw: bool) -> pa.Schema:
+    added = {f"{side}_{part}" for side in SIDES for part in ("error", "raw")}
+    plain = schema_of([name for name in names if name not in added])
+    fields = []
+    for field in plain:
+        if field.name not in plans:
+            fields.append(field)
+            continue
+        fields.append(pa.field(field.name, plans[field.name].root.arrow))
+        if keeps:
+            fields.append(pa.field(f"{field.name}_error", pa.string()))
+        if keeps or raw:
+            fields.append(pa.field(f"{field.name}_raw", pa.binary()))
+    return pa.schema(fields)

@@ -1,0 +1,123 @@
+"""Plan how the keys or values of a topic are decoded: their schemas, their columns and their programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+
+from .._backend import core
+from ..registry import RegisteredSchema, SchemaNotFoundError, SchemaRegistry
+from ..registry.models import AVRO
+from ..support.text import shown
+from .avro_merge import merge_types
+from .avro_program import Captures, UnresolvableError, compile_avro
+from .avro_schema import AvroSchemaError, AvroType, parse_avro
+from .value_columns import Fields, columns_of
+
+UNION, LATEST = "union", "latest"
+
+
+class SchemaProblem(Exception):
+    """Values of a schema cannot be decoded. `code` is one of the error codes of decoded values."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class ValuePlan:
+    """How one side ("key" or "value") of the records of a topic is decoded. Several threads can use a plan."""
+
+    def __init__(
+        self, registry: SchemaRegistry, subject: str, choice: str | int = UNION, fields: Fields = None
+    ) -> None:
+        self._registry, self.subject = registry, subject
+        self._lock = Lock()
+        self._types: dict[tuple[str, int], AvroType] = {}
+        self._programs: dict[int | str, int | SchemaProblem] = {}
+        self.programs: list[core.ValueProgram] = []
+        """Programs by the index that `program_of` returns. The list only grows."""
+        self.schemas: list[RegisteredSchema] = []
+        """Schema of each program."""
+        self.captures = Captures([])
+        self._fill_defaults = choice != UNION
+        types = self._chosen_types(choice)
+        self.root = columns_of(merge_types(types), fields)
+        self.columns = list(self.root.walk())
+
+    def _chosen_types(self, choice: str | int) -> list[AvroType]:
+        """Return the types that decide the columns. Versions that cannot be used are left out if others remain."""
+        types, problems = [], []
+        for schema in _chosen(self._registry, self.subject, choice):
+            try:
+                types.append(self._type(schema))
+            except SchemaProblem as problem:
+                problems.append(problem)
+        if not types:
+            raise ValueError(f"the values of subject {self.subject} cannot be decoded: {problems[-1]}")
+        return types
+
+    def program_of(self, key: int | str) -> int | SchemaProblem:
+        """Return the index of the program for an id or a GUID, or the reason why there is none."""
+        found = self._programs.get(key)
+        if found is None:
+            with self._lock:
+                found = self._programs.get(key)
+                if found is None:
+                    found = self._programs[key] = self._compile(key)
+        return found
+
+    def _compile(self, key: int | str) -> int | SchemaProblem:
+        try:
+            schema = find_schema(self._registry, key, self.subject)
+            program = compile_avro(self._type(schema), self.root, self.captures, self._fill_defaults)
+        except SchemaProblem as problem:
+            return problem
+        except UnresolvableError as error:
+            return SchemaProblem("invalid_schema", f"schema {key} cannot be read as the chosen one: {error}")
+        self.programs.append(program)
+        self.schemas.append(schema)
+        return len(self.programs) - 1
+
+    def _type(self, schema: RegisteredSchema) -> AvroType:
+        place = schema.subject, schema.version
+        if place not in self._types:
+            self._types[place] = avro_type(self._registry, schema)
+        return self._types[place]
+
+
+def find_schema(registry: SchemaRegistry, key: int | str, subject: str) -> RegisteredSchema:
+    """Return the schema with an id or a GUID. SchemaProblem: there is none."""
+    try:
+        return registry.get_schema(key, subject) if isinstance(key, int) else registry.get_by_guid(key)
+    except SchemaNotFoundError as error:
+        raise SchemaProblem("unknown_schema", str(error)) from None
+
+
+def avro_type(registry: SchemaRegistry, schema: RegisteredSchema) -> AvroType:
+    """Return the parsed type of a schema. SchemaProblem: it cannot be used."""
+    if schema.error == "encrypted":
+        raise SchemaProblem("encrypted", f"schema {schema.schema_id} is encrypted")
+    if schema.schema_type != AVRO:
+        raise SchemaProblem(
+            "invalid_schema", f"schema {schema.schema_id} is of type {schema.schema_type}; only {AVRO} can be decoded"
+        )
+    try:
+        return parse_avro(schema.schema, [s.schema for s in registry.get_references(schema).values()])
+    except (AvroSchemaError, SchemaNotFoundError) as error:
+        place = f"version {schema.version} of subject {schema.subject}"
+        raise SchemaProblem("invalid_schema", f"{place} is invalid: {error}") from None
+
+
+def _chosen(registry: SchemaRegistry, subject: str, choice: str | int) -> Sequence[RegisteredSchema]:
+    """Return the schemas that decide the columns."""
+    if choice == UNION:
+        return [registry.get_version(subject, n) for n in registry.get_versions(subject, deleted=True)]
+    if choice == LATEST:
+        return [registry.get_latest_version(subject)]
+    if isinstance(choice, str) and choice.startswith("id:") and choice[3:].isdecimal():
+        return [registry.get_schema(int(choice[3:]), subject)]
+    if type(choice) is int or (isinstance(choice, str) and choice.isdecimal()):
+        return [registry.get_version(subject, int(choice))]
+    raise ValueError(f'schema is {shown(choice)}; it must be "union", "latest", a version or "id:N"')

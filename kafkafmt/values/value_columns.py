@@ -1,0 +1,201 @@
+"""Define the columns of decoded values: their tree, their Arrow types, and their Arrow arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ..constants import VALUE_COLUMNS
+from ..types import ByteArray
+from .avro_schema import (
+    JSON_TEXT,
+    Array,
+    AvroType,
+    Enum,
+    Fixed,
+    Logical,
+    Map,
+    Record,
+    Simple,
+    Union,
+    branch_name,
+)
+
+NULLS, BITS, FIXED, BINARY, LIST, STRUCT = range(len(VALUE_COLUMNS))
+MOST_COLUMNS = 10_000
+MOST_FIXED_BYTES = 1 << 16
+"""Largest size of a fixed type. Each row of its column needs as many bytes, even if it is null."""
+MOST_DIGITS = 76
+DECIMAL_LIMITS = np.frombuffer(b"".join((10**n).to_bytes(32, "little") for n in range(MOST_DIGITS + 1)), np.uint8)
+"""10 to the power of 0 to 76, as little-endian numbers of 256 bits."""
+
+Fields: TypeAlias = "Mapping[str, Fields] | None"
+"""The chosen fields of a record, and the chosen fields in each. None: all."""
+Buffers: TypeAlias = "tuple[int, int, ByteArray | None, ByteArray | None, ByteArray | None, int]"
+"""A finished column: rows, nulls, validity, offsets, data, and the size of the data in bytes."""
+
+
+class TooManyColumnsError(ValueError):
+    """A schema needs more than MOST_COLUMNS columns."""
+
+
+@dataclass(eq=False)
+class Column:
+    """A node of the tree of columns. Its index is its position in depth-first order."""
+
+    type: AvroType  # without null
+    kind: int
+    arrow: pa.DataType
+    width: int = 0
+    precision: int = 0
+    children: list[tuple[str, Column]] = field(default_factory=list)
+    symbols: tuple[str, ...] = ()
+    is_union: bool = False  # a struct with a member for each branch
+    index: int = 0
+    last: int = 0
+
+    def walk(self) -> Iterator[Column]:
+        """Yield the column and all columns below it, in depth-first order."""
+        yield self
+        for _, child in self.children:
+            yield from child.walk()
+
+
+def columns_of(type_: AvroType, fields: Fields = None) -> Column:
+    """Return the columns for a type that is not recursive. With `fields`, only these fields have columns."""
+    root = _column(type_, fields)
+    columns = list(root.walk())
+    if len(columns) > MOST_COLUMNS:
+        raise TooManyColumnsError(f"the schema needs {len(columns)} columns; the limit is {MOST_COLUMNS}")
+    for index, column in enumerate(columns):
+        column.index = index
+    for column in reversed(columns):
+        column.last = column.children[-1][1].last if column.children else column.index + 1
+    return root
+
+
+_SIMPLE = {
+    "boolean": (BITS, 0, pa.bool_()),
+    "int": (FIXED, 4, pa.int32()),
+    "long": (FIXED, 8, pa.int64()),
+    "float": (FIXED, 4, pa.float32()),
+    "double": (FIXED, 8, pa.float64()),
+    "bytes": (BINARY, 0, pa.binary()),
+    "string": (BINARY, 0, pa.string()),
+    "null": (NULLS, 0, pa.null()),
+    JSON_TEXT: (BINARY, 0, pa.binary()),
+}
+_LOGICAL = {
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+    "timestamp-millis": pa.timestamp("ms", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "timestamp-nanos": pa.timestamp("ns", "UTC"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "local-timestamp-nanos": pa.timestamp("ns"),
+}
+
+
+def _column(type_: AvroType, fields: Fields = None) -> Column:
+    if isinstance(type_, Union):
+        others = type_.others
+        if len(others) == 1:
+            return _column(others[0], fields)
+        if not others:
+            return Column(Simple("null"), NULLS, pa.null())
+        children = [(branch_name(b), _column(b)) for b in others]
+        return Column(type_, STRUCT, _struct(children), children=children, is_union=True)
+    if isinstance(type_, Record):
+        chosen = [f for f in type_.fields if fields is None or f.name in fields]
+        children = [(f.name, _column(f.type, None if fields is None else fields[f.name])) for f in chosen]
+        return Column(type_, STRUCT, _struct(children), children=children)
+    if isinstance(type_, Array):
+        item = _column(type_.items, fields)
+        return Column(type_, LIST, pa.list_(_arrow(item)), children=[("item", item)])
+    if isinstance(type_, Map):
+        members = [("key", _column(Simple("string"))), ("value", _column(type_.values, fields))]
+        entries = Column(type_, STRUCT, _struct(members), children=members)
+        return Column(type_, LIST, pa.map_(pa.string(), _arrow(members[1][1])), children=[("entries", entries)])
+    if isinstance(type_, Enum):
+        return Column(type_, FIXED, pa.dictionary(pa.int32(), pa.string()), 4, symbols=type_.symbols)
+    logical: Logical | None = type_.logical
+    if logical is not None and logical.name == "decimal":
+        small = logical.precision <= 38
+        arrow = (pa.decimal128 if small else pa.decimal256)(logical.precision, logical.scale)
+        return Column(type_, FIXED, arrow, 16 if small else 32, logical.precision)
+    if isinstance(type_, Fixed):
+        if logical == Logical("uuid"):
+            return Column(type_, BINARY, pa.string())
+        if type_.size > MOST_FIXED_BYTES:
+            raise ValueError(
+                f"values of the fixed type {type_.name} have {type_.size} bytes; the limit is {MOST_FIXED_BYTES} "
+                "bytes; choose columns without it"
+            )
+        return Column(type_, FIXED, pa.binary(type_.size), type_.size)
+    kind, width, arrow = _SIMPLE[type_.kind]
+    return Column(type_, kind, _LOGICAL.get(logical.name, arrow) if logical else arrow, width)
+
+
+def _arrow(column: Column) -> pa.DataType:
+    """Return the type of the finished column."""
+    return pa.string() if column.type.kind == JSON_TEXT else column.arrow
+
+
+def _struct(children: Sequence[tuple[str, Column]]) -> pa.DataType:
+    return pa.struct([pa.field(name, _arrow(child)) for name, child in children])
+
+
+def build_array(root: Column, buffers: Sequence[Buffers], to_json: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Return the Arrow array of a column tree. `to_json` converts the captured values of columns with JSON text."""
+    return _Assembly(buffers, to_json).array(root)
+
+
+class _Assembly:
+    def __init__(self, buffers: Sequence[Buffers], to_json: Callable[[pa.Array], pa.Array]) -> None:
+        self._buffers = buffers
+        self._to_json = to_json
+
+    def array(self, column: Column) -> pa.Array:
+        rows, nulls, validity, offsets, data, filled = self._buffers[column.index]
+        if column.kind == NULLS:
+            return pa.nulls(rows)
+        bits = _buffer(validity, (rows + 7) // 8) if nulls else None
+        if column.kind == STRUCT:
+            children = [self.array(child) for _, child in column.children]
+            return pa.Array.from_buffers(column.arrow, rows, [bits], nulls, children=children)
+        if column.kind == LIST:
+            return self._list(column, rows, nulls, [bits, _buffer(offsets, 4 * (rows + 1))])
+        if column.kind == BINARY:
+            parts = [bits, _buffer(offsets, 4 * (rows + 1)), _buffer(data, filled)]
+            array = pa.Array.from_buffers(column.arrow, rows, parts, nulls)
+            return self._to_json(array) if column.type.kind == JSON_TEXT else array
+        if column.kind == BITS:
+            return pa.Array.from_buffers(column.arrow, rows, [bits, _buffer(data, (rows + 7) // 8)], nulls)
+        content = _buffer(data, rows * column.width)
+        if column.type.kind == "enum":
+            indexes = pa.Array.from_buffers(pa.int32(), rows, [bits, content], nulls)
+            return pa.DictionaryArray.from_arrays(indexes, pa.array(column.symbols, pa.string()), safe=False)
+        return pa.Array.from_buffers(column.arrow, rows, [bits, content], nulls)
+
+    def _list(self, column: Column, rows: int, nulls: int, parts: list[Any]) -> pa.Array:
+        child = column.children[0][1]
+        if column.type.kind == "array":
+            return pa.Array.from_buffers(column.arrow, rows, parts, nulls, children=[self.array(child)])
+        members = [self.array(c) for _, c in child.children]
+        fields = [pa.field("key", pa.string(), False), pa.field("value", members[1].type)]
+        entries = pa.StructArray.from_arrays(members, fields=fields)
+        return pa.Array.from_buffers(column.arrow, rows, parts, nulls, children=[entries])
+
+
+def _buffer(array: ByteArray | None, used: int) -> pa.Buffer:
+    """Return the used part of an array as an Arrow buffer. A small part is copied, so that it does not keep the array."""
+    assert array is not None
+    if used < len(array) // 2:
+        return pa.py_buffer(array[:used].copy())
+    return pa.py_buffer(array).slice(0, used)
