@@ -8,6 +8,7 @@ import select
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -28,20 +29,25 @@ from ..log.transactions import Doubt, Transactions
 from ..log.verifying import error_text
 from ..support.text import counted, offset_range
 from ..types import Buffer, RecordColumns
+from ..values.where import Test, parse_where
 from .choosing import Choice, choose_range, find
+from .decoded_lines import TopicDecoder, TopicDecoders
 from .find_options import conditions_of, find_options, partitions_of_key
 from .options import (
+    DecodingCommand,
     ParamType,
+    Sides,
     WholeNumber,
     bytes_option,
     isolation_option,
     limit_batch_option,
     paths_argument,
     range_options,
+    registry_option,
     replicas_option,
     selection_options,
 )
-from .output import EXIT_DAMAGE, EXIT_UNREADABLE, tell, write_bytes
+from .output import BYTES, EXIT_DAMAGE, EXIT_UNREADABLE, tell, write_bytes
 from .read_errors import ReadError, read_errors_of, reading
 from .record_lines import FORMATS, LineFormat, Template, line_format, line_template
 
@@ -68,7 +74,22 @@ class OutputFormat(ParamType[LineFormat]):
             self.fail(str(error), param, ctx)
 
 
-class CatCommand(click.Command):
+class Where(ParamType[Test]):
+    """Click parameter type for a condition on the fields of decoded keys and values."""
+
+    name = "CONDITION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Test:
+        if not isinstance(value, str):
+            test: Test = value
+            return test
+        try:
+            return parse_where(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class CatCommand(DecodingCommand):
     """Click command class for `kafkafmt cat`, whose option `-f` has two meanings."""
 
     # `-f` normally means --follow. If the next argument contains ``%`` and is not an existing path,
@@ -105,6 +126,21 @@ class CatCommand(click.Command):
     help="Print at most N records in total. With --key, --grep and similar options, only matching records are counted.",
 )
 @find_options
+@click.option(
+    "--decode",
+    "sides",
+    type=Sides(),
+    default=(),
+    metavar="[=key,value]",
+    help="Decode keys and values into JSON, each by the schema with which it was written. By default, both.",
+)
+@registry_option
+@click.option(
+    "--where",
+    type=Where(),
+    help="With --decode: print only records whose fields meet this condition, such as 'value.amount > 100 and "
+    'key.country = "DE"\'.',
+)
 @click.option(
     "-f",
     "--follow",
@@ -156,6 +192,9 @@ def cat(
     headers: tuple[HeaderEquals, ...],
     value_json: tuple[JsonEquals, ...],
     only_partition_of_key: bool,
+    sides: tuple[str, ...],
+    registry: str | None,
+    where: Test | None,
     follow: bool,
     isolation: str,
     on_error: str,
@@ -199,8 +238,12 @@ def cat(
         return EXIT_DAMAGE
     if only_partition_of_key:
         choice = replace(choice, partitions=partitions_of_key(found, choice.partitions, key))
-    conditions = conditions_of(key, key_regex, value_regex, headers, value_json)
+    if (registry is not None or where is not None) and not sides:
+        raise click.UsageError("--registry and --where need --decode")
+    conditions = conditions_of(key, key_regex, value_regex, headers, () if sides else value_json)
     printer = _Printer(output_format, encoding, conditions, limit, on_error, choice.damaged)
+    if sides:
+        printer.decode(TopicDecoders(registry, sides, where, value_json), choice.partitions)
     if group is not None:
         topics = tuple({d.topic for d in choice.partitions})
 
@@ -232,9 +275,10 @@ def cat(
             f"keys, values and header values that are not valid UTF-8: {number}; \\xNN replaces their bytes, and "
             "--bytes base64 prints all bytes exactly"
         )
+    printer.report_undecodable()
     if printer.unreadable:
         return EXIT_UNREADABLE
-    return EXIT_DAMAGE if printer.damaged else 0
+    return EXIT_DAMAGE if printer.damaged or printer.undecodable else 0
 
 
 def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | None) -> None:
@@ -329,12 +373,23 @@ class _Printer:
         self.damaged = damaged
         self.unreadable = False
         self.not_utf8 = 0
+        self._decoders: TopicDecoders | None = None
         self._format, self._encoding = output_format, encoding
         self._conditions = conditions
         self._skips = on_error == "skip"
         # With a limit, several threads format each record alone, so that the last one can be printed alone.
         few = limit is None or (limit <= FEW_RECORDS and bool(conditions))
         self.threads = (os.cpu_count() or 1) if few else 1
+
+    def decode(self, decoders: TopicDecoders, directories: Sequence[PartitionDir]) -> None:
+        """Decode keys and values. Usage error: the topics have no schemas."""
+        decoders.check(directories)
+        self._decoders, self.threads = decoders, 1
+
+    @property
+    def undecodable(self) -> Counter[str]:
+        """Number of printed keys and values that could not be decoded, by error code."""
+        return Counter() if self._decoders is None else self._decoders.undecodable
 
     def on_damage(self, log: PartitionLog) -> OnDamage | None:
         path = str(log.directory.path)
@@ -348,7 +403,27 @@ class _Printer:
     def search(self, log: PartitionLog) -> Search[_Lines]:
         """Return a search for the records to print."""
         template = line_template(self._format, log.topic, log.partition)
-        return Search(self._conditions, partial(self._lines, template), self.left)
+        if self._decoders is None:
+            return Search(self._conditions, partial(self._lines, template), self.left)
+        decoder = self._decoders.of(log.directory)
+        conditions = replace(self._conditions, test=decoder.matching) if decoder.tests else self._conditions
+        return Search(conditions, partial(self._decoded_lines, decoder, template, log), self.left)
+
+    def _decoded_lines(
+        self,
+        decoder: TopicDecoder,
+        template: Template,
+        log: PartitionLog,
+        source: Buffer,
+        columns: RecordColumns,
+        first: int,
+        end: int,
+    ) -> list[_Lines]:
+        if self._format.name == "json":
+            lines = decoder.json_lines(log, source, columns, first, end, BYTES[self._encoding])
+        else:
+            lines = decoder.text_lines(template, self._format, self._encoding, source, columns, first, end)
+        return [_Lines(end - first, lines, 0)]
 
     def _lines(self, template: Template, source: Buffer, columns: RecordColumns, first: int, end: int) -> list[_Lines]:
         style, separator = self._format.style, self._format.separator.encode()
@@ -376,6 +451,12 @@ class _Printer:
                         if not self.left:
                             return False
         return self.left != 0
+
+    def report_undecodable(self) -> None:
+        """Report how many of the printed keys and values could not be decoded, by reason."""
+        if self.undecodable:
+            reasons = ", ".join(f"{code} {n:,}" for code, n in self.undecodable.most_common())
+            tell(f"keys and values that cannot be decoded: {self.undecodable.total():,} ({reasons})")
 
     def report_not_json(self) -> None:
         """Report how many of the tested values are not JSON, unless the limit ended the search."""

@@ -48,6 +48,7 @@ def options(*decorators: Decorator) -> Decorator:
     return apply
 
 
+SIDES = ("key", "value")
 MAX_INT64 = (1 << 63) - 1
 MOST_PARTITIONS = 1 << 20
 """Largest number of partition numbers that the option -p accepts. No topic in a real cluster has so many partitions."""
@@ -128,6 +129,20 @@ class Names(ParamType[tuple[str, ...]]):
             if name not in self.known:
                 self.fail(f"{shown(name)} is not one of {', '.join(self.known)}", param, ctx)
         return names
+
+
+class Sides(ParamType[tuple[str, ...]]):
+    """Click parameter type for the sides of a record: `key`, `value` or both."""
+
+    name = "SIDES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        given = value.split(",")
+        if not set(given) <= set(SIDES):
+            self.fail(f"{shown(value)} is not key, value or key,value", param, ctx)
+        return tuple(side for side in SIDES if side in given)
 
 
 class Codec(ParamType[tuple[CodecName, int | None]]):
@@ -234,6 +249,18 @@ class InputPath(ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
+class DecodingCommand(click.Command):
+    """Click command class for commands with the option `--decode`."""
+
+    # `--decode` without a value means key and value, even if another argument follows.
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Replace `--decode` with --decode=key,value."""
+        end = args.index("--") if "--" in args else len(args)
+        args = ["--decode=key,value" if a == "--decode" else a for a in args[:end]] + args[end:]
+        return super().parse_args(ctx, args)
+
+
 paths_argument: Decorator = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=InputPath())
 replicas_option: Decorator = click.option(
     "--replicas",
@@ -264,6 +291,11 @@ jobs_option: Decorator = click.option(
     type=WholeNumber(min=1),
     default=os.cpu_count() or 1,
     help="Number of threads that process partitions.  [default: number of cores]",
+)
+registry_option: Decorator = click.option(
+    "--registry",
+    metavar="SOURCE",
+    help="With --decode: the schemas, as PATH of `kafkafmt schemas`. By default, those in the same log directory.",
 )
 isolation_option: Decorator = click.option(
     "--isolation",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ FOUND_BYTES = 4 << 20
 RECORD_BYTES = 128
 """Assumed size of a record without its key, value and headers."""
 _REPLACEMENT = "\ufffd"
+
+RowTest: TypeAlias = Callable[[Buffer, RecordColumns, IntArray], IntArray]
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Conditions:
     value_regex: BytePattern | None = None
     headers: tuple[HeaderEquals, ...] = ()
     value_json: tuple[JsonEquals, ...] = ()
+    test: RowTest | None = None
+    """Further condition. It gets the row numbers of the records that meet the others, and returns indexes of them."""
 
     def __bool__(self) -> bool:
         return self != ANY_RECORD
@@ -98,6 +102,8 @@ class Conditions:
             on_not_json(count_not_json(source, *rows.spans(columns, "value")))
         for member in self.value_json:
             rows.keep(member.find(source, *rows.spans(columns, "value")))
+        if self.test is not None:
+            rows.keep(self.test(source, columns, rows.found))
         return rows.found
 
 

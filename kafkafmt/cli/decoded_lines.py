@@ -1,0 +1,164 @@
+"""Decode the keys and values of the records that `kafkafmt cat` tests and prints."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any
+
+import click
+import numpy as np
+
+from .._backend import core
+from ..log import PartitionDir
+from ..log.catalog import like
+from ..log.finding import JsonEquals
+from ..registry import SchemaRegistry, schemas
+from ..support.text import encode_json
+from ..types import Buffer, IntArray, RecordColumns, byte_view
+from ..values.record_decoder import Decoded, RecordDecoder
+from ..values.where import Test
+from .output import tell
+from .record_lines import LineFormat, Template, json_row
+
+SIDES = ("key", "value")
+
+
+class TopicDecoder:
+    """Decodes the records of one topic. A side that has no subject in the registry keeps its bytes."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        topic: str,
+        sides: Sequence[str],
+        where: Test | None,
+        value_json: tuple[JsonEquals, ...],
+        undecodable: Counter[str],
+    ) -> None:
+        known = registry.subjects(deleted=True)
+        subjects = {side: f"{topic}-{side}" for side in sides}
+        self.decoders = {s: RecordDecoder(registry, subject, s) for s, subject in subjects.items() if subject in known}
+        self._where, self._value_json, self._undecodable = where, value_json, undecodable
+
+    @property
+    def tests(self) -> bool:
+        """Whether there are conditions on decoded fields."""
+        return self._where is not None or bool(self._value_json)
+
+    def matching(self, source: Buffer, columns: RecordColumns, rows: IntArray) -> IntArray:
+        """Return the indexes in `rows` of the records that meet the conditions on decoded fields."""
+        records = core.make_records(source, columns)
+        found = [i for i, row in enumerate(rows.tolist()) if self._matches(records[row])]
+        return np.array(found, np.intp)
+
+    def _matches(self, record: Any) -> bool:
+        sides = {side: self._object(side, record) for side in SIDES}
+        if self._where is not None and not self._where(sides):
+            return False
+        text = json.dumps(sides["value"]).encode() if self._value_json else b""
+        return all(condition.matches(text) for condition in self._value_json)
+
+    def _object(self, side: str, record: Any) -> Any:
+        raw: bytes | None = getattr(record, side)
+        if side in self.decoders:
+            return self.decoders[side].decode(raw, record.headers).value
+        return None if raw is None else raw.decode(errors="backslashreplace")
+
+    def json_lines(
+        self, place: Any, source: Buffer, columns: RecordColumns, first: int, end: int, text: Callable[[bytes], str]
+    ) -> bytes:
+        """Return some records as JSON lines."""
+        lines = []
+        for record in core.make_records(source, columns)[first:end]:
+            row = json_row(place, record, text)
+            for side, decoder in self.decoders.items():
+                decoded = decoder.decode(getattr(record, side), record.headers)
+                row[side] = decoded.value
+                row |= self._about(side, decoded, getattr(record, side))
+            lines.append(encode_json(row) + "\n")
+        return "".join(lines).encode()
+
+    def _about(self, side: str, decoded: Decoded, raw: bytes | None) -> Mapping[str, Any]:
+        if decoded.error is not None:
+            self._undecodable[decoded.error.code] += 1
+            error, rest = decoded.error.to_dict(), base64.b64encode(raw or b"").decode()
+            return {f"{side}_error": error, f"{side}_raw": rest}
+        return {f"{side}_schema": decoded.schema_dict()} if decoded.schema is not None else {}
+
+    def text_lines(
+        self,
+        template: Template,
+        given: LineFormat,
+        encoding: str,
+        source: Buffer,
+        columns: RecordColumns,
+        first: int,
+        end: int,
+    ) -> bytes:
+        """Return some records as lines of text, in which JSON replaces the decoded keys and values."""
+        texts, size = [bytes(byte_view(source))], len(byte_view(source))
+        shown = copy(columns)
+        for side, decoder in self.decoders.items():
+            positions = getattr(columns, f"{side}_position").copy()
+            lengths = getattr(columns, f"{side}_length").copy()
+            for row, record in enumerate(core.make_records(source, columns)[first:end], first):
+                decoded = decoder.decode(getattr(record, side), record.headers)
+                if decoded.error is not None:
+                    self._undecodable[decoded.error.code] += 1
+                elif lengths[row] >= 0:
+                    text = json.dumps(decoded.value, ensure_ascii=False, separators=(",", ":")).encode()
+                    texts.append(text)
+                    positions[row], lengths[row] = size, len(text)
+                    size += len(text)
+            setattr(shown, f"{side}_position", positions)
+            setattr(shown, f"{side}_length", lengths)
+        separator = given.separator.encode()
+        return core.format_records(b"".join(texts), shown, template, given.style, encoding, separator, first, end)
+
+
+class TopicDecoders:
+    """The decoders of all topics that `cat` prints. The schemas are read from each log directory, or from `source`."""
+
+    def __init__(
+        self, source: str | None, sides: Sequence[str], where: Test | None, value_json: tuple[JsonEquals, ...]
+    ) -> None:
+        self._source, self._sides, self._where, self._value_json = source, sides, where, value_json
+        self._registries: dict[str, SchemaRegistry] = {}
+        self._decoders: dict[str, TopicDecoder] = {}
+        self.undecodable: Counter[str] = Counter()
+
+    def check(self, directories: Iterable[PartitionDir]) -> None:
+        """Raise a usage error if no topic has schemas. Print the topics that have none, if others do."""
+        topics = {directory.topic: directory for directory in directories}
+        without = [topic for topic, directory in topics.items() if not self.of(directory).decoders]
+        if not without:
+            return
+        if len(without) == len(topics):
+            directory = topics[without[0]]
+            known = like("subject", f"{directory.topic}-value", self._registry(directory).subjects(deleted=True))
+            wanted = " or ".join(f"{directory.topic}-{side}" for side in self._sides)
+            raise click.UsageError(f"there is no subject {wanted}: {known}")
+        tell(f"topics without schemas are not decoded: {', '.join(without)}")
+
+    def of(self, directory: PartitionDir) -> TopicDecoder:
+        """Return the decoder of the topic of a partition."""
+        if directory.topic not in self._decoders:
+            self._decoders[directory.topic] = TopicDecoder(
+                self._registry(directory),
+                directory.topic,
+                self._sides,
+                self._where,
+                self._value_json,
+                self.undecodable,
+            )
+        return self._decoders[directory.topic]
+
+    def _registry(self, directory: PartitionDir) -> SchemaRegistry:
+        place = directory.path.parent if self._source is None else self._source
+        if str(place) not in self._registries:
+            self._registries[str(place)] = schemas(place, on_message=tell)
+        return self._registries[str(place)]
