@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..exporting.api import needed_packages, open_engine, with_default_engine
-from ..exporting.errors import OutputExistsError, ResumeError, SparkError
+from ..exporting.errors import DecodingError, OutputExistsError, ResumeError, SparkError
 from ..exporting.layout import EMPTY_NAME, OutputLayout, report_of
 from ..exporting.options import (
     CODECS,
@@ -24,11 +24,13 @@ from ..exporting.options import (
     ENGINES,
     ON_ERROR,
     PERIODS,
+    SIDES,
     SMALLEST_FILE_SIZE,
     ZSTD_LEVELS,
     ExportOptions,
     check_columns,
     check_output_name,
+    side_of,
 )
 from ..log.reading import OffsetRange, Selection
 from ..log.repairing import OutputPlaceError
@@ -37,26 +39,42 @@ from ..support.text import counted, encode_json, plain, quantity, shown, size
 from .choosing import MissingError, choose_range, find
 from .options import (
     ByteSize,
+    DecodingCommand,
     InputPath,
     Names,
+    Sides,
     WholeNumber,
     isolation_option,
     paths_argument,
     range_options,
     reading_options,
+    registry_option,
     selection_options,
 )
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, keep_exit_code, may_be_lost, tell
 
 if TYPE_CHECKING:
-    from ..exporting.report import ExportReport
+    from ..exporting.report import ExportReport, SideDecoded
 
 MOST_LINES = 20
 """The text output lists at most this number of partitions, damaged byte ranges or transactions."""
 
 
+class Columns(Names):
+    """Click parameter type for a list of columns, and of fields of decoded keys and values, such as `value.id`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Split a list of names at the commas, and check that each column is known."""
+        if not isinstance(value, tuple):
+            names = [name.strip() for name in value.split(",")]
+            super().convert(",".join(map(side_of, names)), param, ctx)
+            value = tuple(names)
+        return tuple(value)
+
+
 @click.command(
-    epilog="Example: kafkafmt export /var/lib/kafka/data -t 'orders*' --output /archive/orders --master 'local[8]'"
+    cls=DecodingCommand,
+    epilog="Example: kafkafmt export /var/lib/kafka/data -t 'orders*' --output /archive/orders --master 'local[8]'",
 )
 @paths_argument
 @click.option(
@@ -104,9 +122,25 @@ MOST_LINES = 20
 )
 @click.option(
     "--columns",
-    type=Names(COLUMN_NAMES),
+    type=Columns(COLUMN_NAMES),
     help="Write only these columns, in this order. In a directory, the names of the subdirectories also contain the topic "
-    "and the partition.  [default: all except timestampMillis]",
+    "and the partition. With --decode, value.FIELD selects a field.  [default: all except timestampMillis]",
+)
+@click.option(
+    "--decode",
+    type=Sides(),
+    default=(),
+    metavar="[=key,value]",
+    help="Decode keys and values into typed columns, by the schemas with which they were written. By default, both. What "
+    "cannot be decoded is in the columns value_raw and value_error (key_raw and key_error), and the exit code is 1.",
+)
+@registry_option
+@click.option(
+    "--schema",
+    metavar="SCHEMA",
+    default="union",
+    show_default=True,
+    help='With --decode: the schemas that decide the columns: all versions ("union"), "latest", a version, or id:N.',
 )
 @click.option(
     "--file-size",
@@ -170,9 +204,11 @@ def export(
         raise click.UsageError(f"--{error}") from error
     if given["columns"] is not None:
         try:
-            check_columns(given["columns"], str(given["output"]).endswith(".parquet"))
+            check_columns(given["columns"], str(given["output"]).endswith(".parquet"), given["decode"])
         except ValueError as error:
             raise click.UsageError(f"--{error}") from error
+    if not given["decode"] and (given["registry"] is not None or given["schema"] != "union"):
+        raise click.UsageError("--registry and --schema need --decode")
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
     if engine == "local" and (conf or given["master"] != DEFAULT_MASTER):
@@ -241,7 +277,7 @@ def _errors_as_usage() -> Iterator[None]:
         raise click.UsageError(f"{error.output} {happened}{remedy}") from error
     except OutputPlaceError as error:
         raise click.UsageError(f"--output {error.output} {error.reason}") from error
-    except (SparkError, ResumeError) as error:
+    except (DecodingError, SparkError, ResumeError) as error:
         raise click.UsageError(str(error)) from error
     except ImportError as error:
         if error.name is None:  # If Java is missing, ImportError.name is None.
@@ -324,6 +360,10 @@ def show(report: ExportReport) -> None:
     for line in damage_lines(report) + doubt_lines(report):
         # On a terminal, rich wraps lines between words. Lines in other output are not wrapped.
         console.print(plain(line), style="red", markup=False, highlight=False, soft_wrap=not console.is_terminal)
+    if report.decoded is not None:
+        parts = [_decoded_text(side, getattr(report.decoded, side)) for side in SIDES if getattr(report.decoded, side)]
+        style = "red" if report.decoded.undecodable else None
+        console.print(f"decoded     {'; '.join(parts)}", style=style, markup=False, highlight=False, soft_wrap=True)
     rate = seconds.rows_per_second
     speed = f", {rate:,} rows/s" if rate else ""
     without = " (without the start of Spark)" if report.options.engine == "spark" else ""
@@ -338,6 +378,14 @@ def show(report: ExportReport) -> None:
         paths = {"Parquet": out, "report": report_of(out)}
     for what, path in paths.items():
         console.print(plain(f"{what:<12}{without_secrets(str(path))}"), markup=False, highlight=False, soft_wrap=True)
+
+
+def _decoded_text(side: str, decoded: SideDecoded) -> str:
+    """Describe how many keys or values were decoded, and why others could not be."""
+    text = counted(decoded.records, side)
+    if not decoded.undecodable:
+        return text
+    return f"{text}, {decoded.undecodable:,} undecodable ({', '.join(f'{n:,} {code}' for code, n in decoded.by_error.items())})"
 
 
 def damage_lines(report: ExportReport) -> list[str]:

@@ -19,12 +19,24 @@ from ..log.reading import Selection, Time, offset_bound
 from ..support import arguments
 from ..support.extras import install_line
 from .errors import SparkError
-from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_MASTER, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
+from .options import (
+    COLUMN_NAMES,
+    DEFAULT_FILE_SIZE,
+    DEFAULT_MASTER,
+    DEFAULT_ZSTD_LEVEL,
+    Decode,
+    ExportOptions,
+    Progress,
+    decoded_sides,
+    side_of,
+)
 from .report import ExportReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ..log.catalog import Source
+    from ..registry import SchemaRegistry
     from .engine import Engine
 
 Path = str | PathLike[str]
@@ -53,6 +65,9 @@ def export(
     compression: str = "zstd",
     compression_level: int = DEFAULT_ZSTD_LEVEL,
     columns: Iterable[str] | None = None,
+    decode: Decode = False,
+    registry: SchemaRegistry | Source | None = None,
+    schema: str | int = "union",
     file_size: int = DEFAULT_FILE_SIZE,
     partition_by: Literal["day", "hour"] | None = None,
     join_small: bool = False,
@@ -122,6 +137,19 @@ def export(
         Kafka source. The column ``timestampMillis``, which contains the timestamp as stored, is
         also available. In a directory, the topic and the partition are always exported, because the
         directory names contain them. With `join_small`, the files always contain the column partition.
+        With `decode`, a name such as "value.id" selects a field.
+    decode : bool, {"key", "value"} or collection of these, default False
+        Decode the keys, the values or both (True) by the schemas of a schema registry. The column
+        ``value`` then has the type of the schemas. The column ``value_error`` has the reason if a
+        value cannot be decoded, and ``value_raw`` has its bytes; the same applies to keys. Each
+        topic has its own columns. A topic without schemas keeps its bytes, which `on_message`
+        reports.
+    registry : SchemaRegistry, str, os.PathLike or Log, optional
+        The schemas to decode with, or what `schemas` reads them from. By default, they are those of
+        the topic ``_schemas`` in the same log directory.
+    schema : str or int, default "union"
+        The schemas that decide the columns: all versions ("union"), the "latest" one, a version, or
+        an id ("id:7").
     file_size : int, default 268435456 (256 MiB)
         Target size of a Parquet file, in bytes. It must be at least 1 MiB. A file ends after the
         row group with which it reaches this size. The files of a small export are smaller, so that
@@ -179,8 +207,8 @@ def export(
     -------
     ExportReport
         Counts of the data that was read, written, quarantined and skipped. The file
-        `output`/report.json has the same content. The attribute `ok` is False if data is damaged or
-        if the outcome of a transaction is not known.
+        `output`/report.json has the same content. The attribute `ok` is False if data is damaged,
+        if the outcome of a transaction is not known, or if a key or value could not be decoded.
 
     Raises
     ------
@@ -195,7 +223,7 @@ def export(
     OutputExistsError
         The output exists, and `overwrite` and `resume` are False.
     ResumeError
-        The output cannot be resumed. It is not a complete export, its columns or isolation differ,
+        The output cannot be resumed. It is not a complete export, its columns, isolation or decoding differ,
         a log is shorter than before, or another export is adding files to it. The error is a
         ValueError.
     OutputPlaceError
@@ -210,8 +238,8 @@ def export(
     SparkError
         Spark or one of its Python workers failed, or the process uses Spark Connect.
     TypeError, ValueError
-        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
-        contain the same partition and `replicas` is not given.
+        An argument is wrong, or no topic has schemas to decode with. `DuplicatePartitionError`, a
+        ValueError, is raised if two paths contain the same partition and `replicas` is not given.
 
     Notes
     -----
@@ -227,7 +255,8 @@ def export(
     """
     given, replicas = resolve(paths, replicas)
     globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
-    names = arguments.names("columns", columns, COLUMN_NAMES)
+    sides = decoded_sides(decode)
+    names = _column_names(columns, sides)
     numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)
     level: int | None = arguments.integer("compression_level", compression_level)
     if compression != "zstd" and level == DEFAULT_ZSTD_LEVEL:
@@ -250,6 +279,9 @@ def export(
         compression=compression,
         compression_level=level,
         columns=None if names is None else tuple(names),
+        decode=sides,
+        registry=registry,
+        schema=schema,
         file_size=arguments.integer("file_size", file_size),
         partition_by=partition_by,
         join_small=join_small,
@@ -275,6 +307,15 @@ def export(
         job = Export(found, chosen, options, on_message)
         with open_engine(options, progress, spark_conf) as tasks:
             return job.run(tasks, progress)
+
+
+def _column_names(columns: Iterable[str] | None, sides: tuple[str, ...]) -> list[str] | None:
+    """Return the names of columns, and of fields of decoded sides. TypeError, ValueError: a name is wrong."""
+    if not sides or isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
+        return arguments.names("columns", columns, COLUMN_NAMES)
+    given = list(columns)
+    arguments.names("columns", [side_of(n) if isinstance(n, str) else n for n in given], COLUMN_NAMES)
+    return given
 
 
 def with_default_engine(options: ExportOptions, on_message: Callable[[str], None]) -> ExportOptions:

@@ -35,6 +35,10 @@ class ResumeError(ValueError):
     """Raised if an export with `resume` cannot add records to an existing output. The message contains the reason."""
 
 
+class DecodingError(ValueError):
+    """Raised if keys and values cannot be decoded with the given options. The message names the topic."""
+
+
 class TaskOSError(OSError):
     """Raised if an OSError occurs in a Spark task. The message is a single line."""
 

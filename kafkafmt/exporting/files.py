@@ -116,7 +116,7 @@ class FileSet:
         # Move the file to the end of the dict, so that the first file is the least recently used one.
         self._open.pop(period, None)
         self._open[period] = file
-        file.hold(rows.select(self._format.columns), partition)
+        file.hold(self._format.stored(rows), partition)
         while sum(f.held_bytes for f in self._open.values()) > most:
             self._write_group(max(self._open.values(), key=lambda f: f.held_bytes))
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from time import perf_counter
 
 from ..log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
@@ -35,6 +36,7 @@ from ..support.text import size as size_text
 from .bucket_output import output_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_access, check_names, check_place
+from .decoded import plan_topics
 from .delivered import (
     TaskPlan,
     check_damage,
@@ -47,7 +49,7 @@ from .delivered import (
 from .engine import Engine, JobProgress, group_tasks
 from .options import ExportOptions, Progress
 from .output import PATHS, Output, WrittenFile
-from .parquet import FileFormat, write_empty
+from .parquet import FileFormat, check_columns_fit, write_empty
 from .quarantine import damage_in_range, in_context, write_quarantine
 from .report import ExportReport, Step
 from .results import left_out, make_report, partition_result
@@ -88,6 +90,12 @@ class Export:
         check_place(self.output.target, [*options.paths, *(p.path for p in found.partitions)])
         self.output.check()
         check_names(chosen)
+        decoding = plan_topics(options, found, chosen, self._report_message)
+        self._decoded: dict[str, FileFormat] = {t: self._format.of_topic(d) for t, d in decoding.items()}
+        for file_format in self._decoded.values():
+            _ = file_format.schema  # planned once, before threads use it
+        if isinstance(self.output, SingleFile):
+            self.output.schema = next((d.stored for d in decoding.values()), None)
 
     def _report_message(self, message: str) -> None:
         if message not in self.messages:
@@ -148,6 +156,10 @@ class Export:
         if not isinstance(output, Staging) or not output.resume or not output.output.exists():
             return EarlierRuns()
         earlier = read_earlier_runs(output.output, self.options)
+        if self.options.decode:
+            for topic in {directory.topic for directory in self.chosen}:
+                files = Path(output.output / PATHS.topic_directory(topic)).rglob("*.parquet")
+                check_columns_fit(topic, next(files, None), self._decoded.get(topic, self._format.of_topic(None)))
         output.adopt(earlier.runs)
         return earlier
 
@@ -293,7 +305,11 @@ class Export:
         """Run tasks that write the records of bundles (groups of splits) to files. Return their results in order."""
         options, started = self.options, perf_counter()
         settings = TaskSettings(
-            self.output.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
+            self.output.attempts,
+            self._format.of_topic(None),
+            self._limits,
+            stop_at_damage=options.on_error == "fail",
+            decoded=self._decoded,
         )
         total = sum(bundle.bytes for bundle in bundles)
         found: list[tuple[int, int, Damage]] = []
@@ -348,7 +364,7 @@ class Export:
             self.output.assign_sizes(works)
         if not files and not earlier.runs:
             with self.output.create(PATHS.empty_data_file) as sink:
-                write_empty(sink, self._format)
+                write_empty(sink, next(iter(self._decoded.values()), self._format))
 
 
 def _size(directory: PartitionDir) -> int:

@@ -71,11 +71,15 @@ class OutputLayout:
         """Empty file that is written last, when the output is complete."""
         return self.root / "_SUCCESS"
 
+    def topic_directory(self, topic: str) -> PurePath:
+        """Return the directory that contains the Parquet files of a topic."""
+        return self.data / f"topic={escape(topic)}"
+
     def data_file(
         self, topic: str, partition: int, first_offset: int, period: tuple[str, ...] = (), joined: bool = False
     ) -> PurePath:
         """Return the path of a Parquet file. `joined`: the files of this export may contain several partitions."""
-        folder, name = self.data / f"topic={escape(topic)}", f"{first_offset:020d}.parquet"
+        folder, name = self.topic_directory(topic), f"{first_offset:020d}.parquet"
         if joined:
             name = f"{partition:010d}-{name}"
         else:

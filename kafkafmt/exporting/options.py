@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log.reading import EVERYTHING, OffsetBound, OffsetRange, Selection
 from ..support.arguments import one_of
 from ..support.paths import check_output, without_secrets
 from ..support.text import shown
+
+if TYPE_CHECKING:
+    from ..log.catalog import Source
+    from ..registry import SchemaRegistry
 
 CODECS = ("zstd", "snappy", "lz4", "none")
 DIRECTORY_COLUMNS = ("topic", "partition")
@@ -27,6 +31,8 @@ COLUMN_NAMES = (
     "headers",
     "timestampMillis",
 )
+SIDES = ("key", "value")
+"""Sides of a record that can be decoded. A column such as "value.id" contains a field of one side."""
 PERIODS = ("day", "hour")
 ON_ERROR = ("quarantine", "fail")
 ENGINES = ("spark", "local")
@@ -44,6 +50,7 @@ DEFAULT_ZSTD_LEVEL = 1
 DEFAULT_FILE_SIZE = 256 << 20
 SMALLEST_FILE_SIZE = 1 << 20
 
+Decode: TypeAlias = 'bool | Literal["key", "value"] | Collection[str]'
 Progress = Callable[[str, int, int], None]
 """Progress callback: the name of the current step, the number of processed bytes, and the total number of bytes."""
 
@@ -78,6 +85,12 @@ class ExportOptions:
     join_small: bool = False
     columns: tuple[str, ...] | None = None
     """Names and order of the columns. None selects all columns of Spark's Kafka source."""
+    decode: tuple[str, ...] = ()
+    """Sides of the records to decode: "key", "value" or both."""
+    registry: SchemaRegistry | Source | None = field(default=None, repr=False)
+    """The schemas. None selects those in the log directory."""
+    schema: str | int = "union"
+    """The schemas that decide the columns: "union", "latest", a version or "id:N"."""
     split_bytes: int | None = None
     """Bytes of log data that one task exports to the same files. None: it depends on logs, file size and cores."""
 
@@ -96,8 +109,12 @@ class ExportOptions:
         one_of("compression", self.compression, CODECS)
         if self.partition_by is not None:
             one_of("partition_by", self.partition_by, PERIODS)
+        if not self.decode and (self.registry is not None or self.schema != "union"):
+            raise ValueError("registry and schema need decode; pass decode=True too")
+        if isinstance(self.schema, bool) or not isinstance(self.schema, str | int):
+            raise TypeError(f'schema must be "union", "latest", a version or "id:N", not {shown(self.schema)}')
         if self.columns is not None:
-            check_columns(self.columns, self.single_file)
+            check_columns(self.columns, self.single_file, self.decode)
         if self.file_size < SMALLEST_FILE_SIZE:
             raise ValueError(f"file_size is {self.file_size}; it must be at least {SMALLEST_FILE_SIZE} (1 MiB)")
         if self.compression != "zstd":
@@ -152,7 +169,11 @@ class ExportOptions:
             "partition_by": self.partition_by,
             "join_small": self.join_small,
             "columns": None if self.columns is None else list(self.columns),
-        }
+        } | (self._decode_options() if self.decode else {})
+
+    def _decode_options(self) -> dict[str, Any]:
+        registry = None if self.registry is None else without_secrets(str(self.registry))
+        return {"decode": list(self.decode), "registry": registry, "schema": str(self.schema)}
 
 
 def check_output_name(output: str | PathLike[str]) -> None:
@@ -167,7 +188,7 @@ def check_output_name(output: str | PathLike[str]) -> None:
         )
 
 
-def check_columns(columns: tuple[str, ...], single_file: bool) -> None:
+def check_columns(columns: tuple[str, ...], single_file: bool, decode: tuple[str, ...] = ()) -> None:
     """Raise ValueError if a column is given twice, or if there would be none. Unknown names are accepted."""
     # A single file also contains the columns topic and partition.
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
@@ -176,6 +197,28 @@ def check_columns(columns: tuple[str, ...], single_file: bool) -> None:
         raise ValueError(
             "columns must have at least one name other than topic and partition, which are directory levels"
         )
+    sides = {side_of(name) for name in columns}
+    for name in columns:
+        if side_of(name) != name and side_of(name) not in decode:
+            raise ValueError(f"columns has {shown(name)}, a field of the {side_of(name)}, which is not decoded")
+    if decode and not sides & set(decode):
+        raise ValueError(f"columns has no {' or '.join(decode)}, so nothing would be decoded")
+
+
+def decoded_sides(decode: Decode) -> tuple[str, ...]:
+    """Return the sides to decode. ValueError: there are none, or one is not known."""
+    if isinstance(decode, bool):
+        return SIDES if decode else ()
+    given = tuple(decode) if isinstance(decode, Iterable) and not isinstance(decode, str) else (decode,)
+    if not given or not all(side in SIDES for side in given):
+        raise ValueError(f'decode is {shown(decode)}; it must be True, "key", "value" or both')
+    return tuple(side for side in SIDES if side in given)
+
+
+def side_of(column: str) -> str:
+    """Return the side to which a field such as "value.id" belongs. Return any other column unchanged."""
+    side, dot, _ = column.partition(".")
+    return side if dot and side in SIDES else column
 
 
 def _bound(bound: OffsetBound | None) -> dict[str, Any] | None:

@@ -155,6 +155,41 @@ class TotalInDoubt:
 
 
 @dataclass(frozen=True)
+class SchemaRecords:
+    """Number of keys or values that were written with one schema and decoded."""
+
+    id: int | None
+    """Id of the schema. None if the source of the schemas has no ids."""
+    subject: str
+    version: int
+    records: int
+
+
+@dataclass(frozen=True)
+class SideDecoded:
+    """Numbers of keys or values that were decoded, and that could not be decoded. Neither includes nulls."""
+
+    records: int
+    undecodable: int
+    by_error: dict[str, int]
+    """Number of keys or values that could not be decoded, by error code."""
+    by_schema: tuple[SchemaRecords, ...]
+
+
+@dataclass(frozen=True)
+class TotalDecoded:
+    """Totals of decoded keys and values. A side is None if it was not to be decoded."""
+
+    key: SideDecoded | None
+    value: SideDecoded | None
+
+    @property
+    def undecodable(self) -> int:
+        """Number of keys and values that could not be decoded."""
+        return sum(side.undecodable for side in (self.key, self.value) if side is not None)
+
+
+@dataclass(frozen=True)
 class Codec:
     """Compression codec of the Parquet files. `level` is None for codecs that have no levels."""
 
@@ -214,8 +249,8 @@ class ExportReport:
     Attributes
     ----------
     ok : bool
-        False if data is damaged, if a partition could not be read, or if "read_committed" omitted a
-        transaction because its outcome is not known.
+        False if data is damaged, if a partition could not be read, if "read_committed" omitted a
+        transaction because its outcome is not known, or if a key or value could not be decoded.
     started, finished : datetime
         Start and end of the export, in UTC.
     output : Path or UrlPath
@@ -245,6 +280,8 @@ class ExportReport:
     versions : dict of str to str or None
         Versions of kafkafmt, its core, Python and the libraries, by name. The version of a library
         that is not installed is None.
+    decoded : TotalDecoded or None
+        Numbers of decoded keys and values. None if `decode` was not given.
     """
 
     ok: bool
@@ -265,6 +302,7 @@ class ExportReport:
     worker_memory: int
     options: ExportOptions
     versions: dict[str, str | None]
+    decoded: TotalDecoded | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dict with the content of `report.json`.
@@ -278,6 +316,8 @@ class ExportReport:
         result: dict[str, Any] = _json_value(self)
         if not self.unreadable:
             del result["unreadable"]
+        if self.decoded is None:
+            del result["decoded"]
         return result
 
     def _repr_html_(self) -> str:
@@ -289,7 +329,14 @@ class ExportReport:
             ),
         ]
         names = ("partition", "records", "log bytes", "Parquet bytes", "damaged spans")
-        return html_table(f"{self.output}: {'ok' if self.ok else 'damage'}", names, every)
+        return html_table(f"{self.output}: {self._outcome}", names, every)
+
+    @property
+    def _outcome(self) -> str:
+        if self.ok:
+            return "ok"
+        whole = not (self.quarantined.spans or self.in_doubt.transactions or self.unreadable)
+        return "undecodable values" if whole else "damage"
 
 
 def _json_value(value: Any) -> Any:

@@ -13,6 +13,7 @@ from ..log.damage import SegmentPlan
 from ..log.verifying import UnreadablePartition
 from ..support.extras import LIBRARIES, kafkafmt_version, library_versions
 from ..support.paths import Location
+from .decoded import total_decoded
 from .options import ExportOptions
 from .report import (
     Codec,
@@ -102,8 +103,10 @@ def make_report(
     reads, writes = [p.read for p in partitions], [p.written for p in partitions]
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
     doubts = sum(len(p.in_doubt) for p in partitions)
+    decoded = total_decoded(options.decode, (r.decoded for r in results)) if options.decode else None
+    undecodable = decoded is not None and decoded.undecodable
     return ExportReport(
-        ok=not doubts and not unreadable and not any(q.spans for q in quarantined),
+        ok=not doubts and not unreadable and not undecodable and not any(q.spans for q in quarantined),
         started=started,
         finished=datetime.now(UTC),
         output=output,
@@ -146,6 +149,7 @@ def make_report(
             "python": platform.python_version(),
             **library_versions(LIBRARIES),
         },
+        decoded=decoded,
     )
 
 

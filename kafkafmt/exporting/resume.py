@@ -25,6 +25,8 @@ Key = tuple[str, int]
 
 SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
 """Options that must have the same values in all runs of an export, because they affect the content of the files."""
+DECODE_OPTIONS = ("decode", "schema")
+"""Further such options. A report contains them only if keys or values were decoded."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,11 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
         raise ResumeError(f"{plain(str(output))} contains no complete export, so it cannot be resumed; {REMEDY}")
     latest = _read(Path(layout.report))
     given = options.to_dict()
-    for name in SAME_OPTIONS:
-        if latest["options"][name] != given[name]:
+    for name in SAME_OPTIONS + DECODE_OPTIONS:
+        before, now = latest["options"].get(name), given.get(name)
+        if before != now:
             raise ResumeError(
-                f"the earlier runs had {name} = {shown(latest['options'][name])}, not {shown(given[name])}; use the same value, or "
-                "another output"
+                f"the earlier runs had {name} = {shown(before)}, not {shown(now)}; use the same value, or another output"
             )
     runs = int(latest["run"]) + 1
     offsets: dict[Key, int] = {}

@@ -35,7 +35,9 @@ class SingleFile(Staging):
 
     def __init__(self, options: ExportOptions) -> None:
         super().__init__(options.output, options.overwrite)
-        self._schema = schema_of(SCHEMA.names if options.columns is None else options.columns)
+        self.schema: pa.Schema | None = None
+        """Columns of the file if keys or values are decoded."""
+        self._columns = SCHEMA.names if options.columns is None else options.columns
         self._codec = options.compression, options.compression_level
         self._report = report_of(self.output)
 
@@ -56,8 +58,9 @@ class SingleFile(Staging):
         """Copy the records of the temporary files to the single file. Delete the temporary files."""
         names = [self.directory / file.name for file in files]
         sources = sorted(map(_Source, names), key=lambda source: source.first)
-        with open_writer(str(self.path / NAME), self._schema, *self._codec) as writer:
-            for group in _row_groups(sources, self._schema):
+        schema = schema_of(self._columns) if self.schema is None else self.schema
+        with open_writer(str(self.path / NAME), schema, *self._codec) as writer:
+            for group in _row_groups(sources, schema):
                 writer.write_table(group)
         super().keep(())
 

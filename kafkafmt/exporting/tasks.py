@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrow.builder import ArrowBuilder, schema_of
+from ..arrow.builder import ArrowBuilder
 from ..arrow.columns import TARGET_BYTES
 from ..log import Damage, PartitionLog, SegmentFile
 from ..log.damage import DEFAULT_LIMITS, ReadLimits, SegmentPlan
@@ -19,6 +19,7 @@ from ..spark.hosts import host_name
 from ..spark.source.pieces import Piece, UnconfirmedError, WholePartitions
 from ..spark.source.splits import Split
 from .bundles import Bundle
+from .decoded import SideCounts
 from .files import FileSet, OutputFile
 from .output import AttemptFiles
 from .parquet import FileFormat
@@ -33,9 +34,12 @@ class TaskSettings:
     attempts: AttemptFiles
     """The object with which tasks create and remove their files."""
     format: FileFormat = field(default_factory=FileFormat)
+    """Format of the files, except those of the topics in `decoded`."""
     limits: ReadLimits = DEFAULT_LIMITS
     stop_at_damage: bool = False
     """Whether a task that finds damage stops at once and removes its files."""
+    decoded: Mapping[str, FileFormat] = field(default_factory=dict)
+    """Formats of the files of topics whose keys and values are decoded, by topic."""
 
 
 @dataclass
@@ -87,6 +91,8 @@ class BundleResult:
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
     worker_memory: int = 0
+    decoded: dict[str, SideCounts] = field(default_factory=dict)
+    """Counts of decoded keys and values, by side."""
 
 
 class _StopAtDamageError(Exception):
@@ -98,13 +104,12 @@ def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
     watch = Stopwatch()
     result = BundleResult(bundle.number, [Manifest() for _ in bundle.splits], host=host_name())
     first = bundle.splits[0]
-    builder = ArrowBuilder(
-        first.topic,
-        first.partition,
-        schema_of(settings.format.decoded_columns),
-        min(TARGET_BYTES, settings.format.row_group_bytes),
-    )
-    files = FileSet(first.topic, settings.format, settings.attempts, watch)
+    file_format = settings.decoded.get(first.topic, settings.format)
+    decoding = file_format.decoding
+    decoders = {} if decoding is None else decoding.decoders()
+    target = min(TARGET_BYTES, file_format.row_group_bytes)
+    builder = ArrowBuilder(first.topic, first.partition, file_format.decoded_schema, target, decoders)
+    files = FileSet(first.topic, file_format, settings.attempts, watch)
     partitions = WholePartitions()
     try:
         for split, manifest in zip(bundle.splits, result.manifests, strict=True):
@@ -123,6 +128,7 @@ def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         files.discard()
         raise
     result.files = files.written
+    result.decoded = {} if decoding is None else decoding.counts(decoders)
     result.seconds = watch.stop()
     result.worker_memory = peak_memory()
     return result

@@ -1,0 +1,205 @@
+"""Decide how the keys and values of each topic of an export are decoded, and how Parquet stores them.
+
+The driver reads the registry. Spark sends it to the tasks together with the options, and each
+process plans the decoding of a topic once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ..log import Discovery, NoLogError, PartitionDir
+from ..log.catalog import Source, like
+from ..registry import SchemaRegistry, schemas
+from ..registry.topic import TOPIC
+from ..support.text import counted, plain
+from ..values import ValueDecoding, plan_decoding
+from ..values.decoder import SideDecoder
+from ..values.plan import SchemaProblem
+from .errors import DecodingError
+from .options import SIDES, ExportOptions
+from .report import SchemaRecords, SideDecoded, TotalDecoded
+
+EMPTY_MEMBER = "_"
+"""Field that Parquet files have in a record without fields. It is null in each record."""
+
+
+@dataclass(frozen=True)
+class TopicDecoding:
+    """The arguments that decode the keys and values of a topic. Picklable, because Spark sends it to tasks."""
+
+    topic: str
+    registry: SchemaRegistry = field(repr=False)
+    decode: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    """Names of columns, and of fields such as "value.id". None selects the default columns."""
+    schema: str | int
+
+    @cached_property
+    def plan(self) -> ValueDecoding:
+        """How keys and values are decoded. DecodingError: the options do not fit to the schemas of the topic."""
+        try:
+            return plan_decoding(self.topic, self.registry, self.decode, self.columns, schema=self.schema)
+        except (SchemaProblem, LookupError, ValueError) as error:
+            raise DecodingError(f"topic {plain(self.topic)} cannot be decoded: {error}") from error
+
+    @cached_property
+    def stored(self) -> pa.Schema:
+        """The columns as Parquet stores them."""
+        return pa.schema([pa.field(f.name, stored_type(f.type)) for f in self.plan.schema])
+
+    def decoders(self) -> dict[str, SideDecoder]:
+        """Return new decoders of the sides that the columns need, for one thread."""
+        return self.plan.decoders(self.plan.schema.names)
+
+    def counts(self, decoders: dict[str, SideDecoder]) -> dict[str, SideCounts]:
+        """Return what these decoders have counted."""
+        found = {}
+        for side, decoder in decoders.items():
+            known = self.plan.plans[side].schemas
+            named = {number: known[number] for number in decoder.records}
+            records = Counter[SchemaKey]()
+            for number, schema in named.items():
+                records[schema.schema_id, schema.subject, schema.version] += decoder.records[number]
+            found[side] = SideCounts(records, Counter(decoder.undecodable))
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the arguments. A plan contains a lock and programs of the core, which cannot be pickled."""
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+
+SchemaKey = tuple[int | None, str, int]
+"""Id, subject and version of a schema."""
+
+
+@dataclass
+class SideCounts:
+    """Numbers of keys or values that were decoded, by schema, and that could not be decoded, by error code."""
+
+    records: Counter[SchemaKey] = field(default_factory=Counter)
+    undecodable: Counter[str] = field(default_factory=Counter)
+
+
+def plan_topics(
+    options: ExportOptions, found: Discovery, chosen: Sequence[PartitionDir], on_message: Callable[[str], None]
+) -> dict[str, TopicDecoding]:
+    """Return how each topic with schemas is decoded. The columns are those of `options.columns`."""
+    topics = {directory.topic: directory for directory in chosen}
+    if not options.decode or not topics:
+        return {}
+    registry = options.registry
+    if not isinstance(registry, SchemaRegistry):
+        registry = _read_registry(registry, found, chosen, on_message)
+    known = set(registry.subjects(deleted=True))
+    plans = {}
+    for topic in topics:
+        if known & {f"{topic}-{side}" for side in options.decode}:
+            plans[topic] = TopicDecoding(topic, registry, options.decode, options.columns, options.schema)
+            _ = plans[topic].plan
+    if not plans:
+        first = min(topics)
+        wanted = " or ".join(f"{first}-{side}" for side in options.decode)
+        more = f", and none of {counted(len(topics) - 1, 'other topic')}" if len(topics) > 1 else ""
+        raise DecodingError(f"there is no subject {wanted}{more}: {like('subject', f'{first}-value', sorted(known))}")
+    for topic in topics:
+        if topic not in plans:
+            on_message(
+                f"topic {plain(topic)} has no schemas in the registry; its keys and values are exported as bytes"
+            )
+    if options.single_file:
+        _check_same(plans, list(topics))
+    return plans
+
+
+def _read_registry(
+    source: Source | None, found: Discovery, chosen: Sequence[PartitionDir], on_message: Callable[[str], None]
+) -> SchemaRegistry:
+    """Read the schemas. By default, they are those of the topic ``_schemas`` in one of the log directories."""
+    if source is not None:
+        return schemas(source, on_message=on_message)
+    named = [d for d in found.partitions if d.topic == TOPIC and d.readable]
+    place = (named or chosen)[0].path.parent
+    with contextlib.suppress(NoLogError):
+        registry = schemas(place, on_message=on_message)
+        if len(registry):
+            return registry
+    raise DecodingError(f"there are no schemas of a topic {TOPIC} in {plain(str(place))}; choose others with registry")
+
+
+def _check_same(plans: dict[str, TopicDecoding], topics: Sequence[str]) -> None:
+    """Check that the topics of a single file have the same columns."""
+    first = next(iter(plans))
+    for topic in topics:
+        if topic not in plans or plans[topic].stored != plans[first].stored:
+            raise DecodingError(
+                f"topics {plain(first)} and {plain(topic)} have different columns, so they cannot be in the same file; "
+                "choose one of them, or a directory as output"
+            )
+
+
+def total_decoded(sides: Sequence[str], results: Iterable[dict[str, SideCounts]]) -> TotalDecoded:
+    """Add the counts of all tasks."""
+    totals = {side: SideCounts() for side in sides}
+    for result in results:
+        for side, counts in result.items():
+            totals[side].records.update(counts.records)
+            totals[side].undecodable.update(counts.undecodable)
+    return TotalDecoded(*(_side(totals[side]) if side in totals else None for side in SIDES))
+
+
+def _side(counts: SideCounts) -> SideDecoded:
+    by_subject = sorted(counts.records.items(), key=lambda item: (item[0][1], item[0][2]))
+    return SideDecoded(
+        sum(counts.records.values()),
+        sum(counts.undecodable.values()),
+        dict(sorted(counts.undecodable.items())),
+        tuple(SchemaRecords(*key, records) for key, records in by_subject if records),
+    )
+
+
+def stored_type(type_: pa.DataType) -> pa.DataType:
+    """Return the type with which Parquet stores a column. It has no struct without fields and no empty fixed type."""
+    if pa.types.is_struct(type_):
+        members = [type_.field(i) for i in range(type_.num_fields)]
+        fields = [pa.field(f.name, stored_type(f.type), f.nullable) for f in members]
+        return pa.struct(fields or [pa.field(EMPTY_MEMBER, pa.bool_())])
+    if pa.types.is_map(type_):
+        return pa.map_(type_.key_type, stored_type(type_.item_type))
+    if pa.types.is_list(type_):
+        return pa.list_(stored_type(type_.value_type))
+    return pa.binary() if type_ == pa.binary(0) else type_
+
+
+def stored_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return an array with the type of `stored_type`."""
+    if array.type == type_:
+        return array
+    if pa.types.is_struct(type_):
+        count = array.type.num_fields
+        members = [stored_array(array.field(i), type_.field(i).type) for i in range(count)]
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        members = members or [pa.nulls(len(array), pa.bool_())]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null())
+    if pa.types.is_map(type_):
+        entries = pa.StructArray.from_arrays(
+            [array.keys, stored_array(array.items, type_.item_type)],
+            fields=[type_.key_field, type_.item_field],
+        )
+        return _list_array(array, type_, entries)
+    if pa.types.is_list(type_):
+        return _list_array(array, type_, stored_array(array.values, type_.value_type))
+    return array.cast(type_)
+
+
+def _list_array(array: pa.Array, type_: pa.DataType, values: pa.Array) -> pa.Array:
+    """Return a list or a map with the offsets of another one, which can be a slice."""
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(type_, len(array), buffers, array.null_count, array.offset, children=[values])
