@@ -48,6 +48,7 @@ def make_example_data(folder: Path) -> dict[str, Path]:
             directory.writer("__consumer_offsets", 0).append(commits())
         with kafkafmt.LogDirectory(folder / "disk") as directory:
             directory.writer("_schemas", 0).append([(*pair, START) for pair in registrations()])
+            directory.writer("orders", 0).append(avro_orders())
     shutil.copytree(data, broken)
     for name in ("new-broker", "as-of-broker"):
         new_broker(folder / name)
@@ -150,6 +151,23 @@ def damage(log: Path) -> None:
         position += 12 + int.from_bytes(content[position + 8 : position + 12], "big")
     content[position + 100] ^= 1
     log.write_bytes(content)
+
+
+def avro_orders() -> Iterable[tuple[bytes, bytes, int]]:
+    """Yield Avro values of both versions of `orders-value`, and one that is cut off."""
+    for n in range(6):
+        if n < 2:
+            value = b"\0" + struct.pack(">i", 2) + varint(n)
+        else:
+            customer, country = b"customer-%d" % n, (b"DE", b"FR")[n % 2]
+            texts = b"".join(varint(len(raw)) + raw for raw in (customer, country))
+            value = b"\0" + struct.pack(">i", 3) + varint(n) + texts
+        yield b"order-%d" % n, value[:-1] if n == 4 else value, START + n * STEP
+
+
+def varint(number: int) -> bytes:
+    """Return a small number as a zigzag varint."""
+    return bytes([number << 1])
 
 
 def conversation() -> tuple[bytes, bytes]:
