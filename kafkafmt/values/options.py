@@ -51,14 +51,15 @@ def plan_decoding(
         raise ValueError(f'on_undecodable is {shown(on_undecodable)}; it must be "keep" or "fail"')
     names, fields = _split_columns(columns)
     plans = {}
-    subjects = set(registry.subjects(deleted=True))
-    for side in _sides(decode):
+    sides, subjects = _sides(decode), set(registry.subjects(deleted=True))
+    by_id = len(sides) == 1 and str(schema).startswith("id:")  # the id of a value is not that of a key
+    for side in sides:
         subject = f"{topic}-{side}"
-        if side in names and (subject in subjects or str(schema).startswith("id:")):
+        if side in names and (subject in subjects or by_id):
             plans[side] = ValuePlan(registry, subject, schema, fields.get(side))
             _check_fields(plans[side].root, fields.get(side), side)
-    if not plans and not subjects & {f"{topic}-{side}" for side in _sides(decode)}:
-        wanted = " or ".join(f"{topic}-{side}" for side in _sides(decode))
+    if not plans and not subjects & {f"{topic}-{side}" for side in sides}:
+        wanted = " or ".join(f"{topic}-{side}" for side in sides)
         known = like("subject", f"{topic}-value", sorted(subjects))
         raise ValueError(f"there is no subject {wanted}: {known}")
     for side in fields:
@@ -120,7 +121,7 @@ def _check_fields(column: Column, fields: Fields, place: str) -> None:
 
 
 def _arrow_schema(names: Sequence[str], plans: Mapping[str, ValuePlan], keeps: bool, raw: bool) -> pa.Schema:
-    added = {f"{side}_{part}" for side in SIDES for part in ("error", "raw")}
+    added = {f"{side}_{part}" for side in plans for part in ("error", "raw")}
     plain = schema_of([name for name in names if name not in added])
     fields = []
     for field in plain:
