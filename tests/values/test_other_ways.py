@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from avro_schemas import encode
+from command import inside
 from decoded_logs import write_log
 from decoding_values import framed, registry_of, version
-from test_cat_decode import inside
 
 import kafkafmt
 
