@@ -1,0 +1,159 @@
+"""Measure decoding of Avro values into Arrow, compared with pyruhvro (Rust) and fastavro.
+
+The values have the 5-byte prefix of Confluent's serializers and lie in a buffer, as in a log.
+kafkafmt decodes 16,384 of them at once. pyruhvro gets a list of bytes without the prefix, and its
+schema has doubles instead of decimals, because it has no decimals. fastavro returns dicts.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import fastavro
+import numpy as np
+import pytest
+
+from kafkafmt.registry import RegisteredSchema, SchemaRegistry
+from kafkafmt.values.decoder import SideDecoder
+from kafkafmt.values.plan import ValuePlan
+
+VALUES, AT_ONCE = 30_000, 16_384
+SIZES = ("5 fields", "30 fields")
+
+
+def nullable(type_: Any) -> dict[str, Any]:
+    return {"type": ["null", type_], "default": None}
+
+
+def avro(name: str, **fields: Any) -> dict[str, Any]:
+    members = [{"name": f, **(t if isinstance(t, dict) and "default" in t else {"type": t})} for f, t in fields.items()]
+    return {"type": "record", "name": name, "fields": members}
+
+
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+SMALL = avro("Small", id="long", customer="string", amount="double", time=MILLIS, country=nullable("string"))
+PART = avro("Part", sku="string", count="int", price="double")
+LARGE = avro(
+    "Large",
+    **{f"number{i}": "long" for i in range(6)},
+    **{f"count{i}": "int" for i in range(3)},
+    **{f"text{i}": "string" for i in range(6)},
+    **{f"note{i}": nullable("string") for i in range(2)},
+    **{f"amount{i}": "double" for i in range(3)},
+    discount=nullable("double"),
+    weight="float",
+    paid="boolean",
+    created=MILLIS,
+    day={"type": "int", "logicalType": "date"},
+    state={"type": "enum", "name": "State", "symbols": ["NEW", "PAID", "SENT"]},
+    tags={"type": "array", "items": "string"},
+    attributes={"type": "map", "values": "string"},
+    address=avro("Address", zip="string", latitude="double"),
+    parts={"type": "array", "items": PART},
+)
+SCHEMAS = dict(zip(SIZES, (SMALL, LARGE), strict=True))
+
+
+def value_of(schema: Any, rng: random.Random) -> Any:
+    """Return a random value of a schema."""
+    kind = schema if isinstance(schema, str) else schema[1] if isinstance(schema, list) else schema["type"]
+    if isinstance(schema, list):
+        return None if rng.random() < 0.4 else value_of(schema[1], rng)
+    if kind == "record":
+        return {field["name"]: value_of(field["type"], rng) for field in schema["fields"]}
+    if kind == "array":
+        return [value_of(schema["items"], rng) for _ in range(rng.randrange(4))]
+    if kind == "map":
+        return {name: value_of(schema["values"], rng) for name in rng.sample(["color", "size", "origin"], 2)}
+    if kind == "enum":
+        return rng.choice(schema["symbols"])
+    simple: dict[str, Callable[[], Any]] = {
+        "long": lambda: rng.randrange(10**10),
+        "int": lambda: rng.randrange(20_000),
+        "double": lambda: rng.random() * 1000,
+        "float": lambda: rng.random(),
+        "boolean": lambda: rng.random() < 0.5,
+        "string": lambda: f"customer-{rng.randrange(10_000)}" + "é" * (rng.random() < 0.05),
+    }
+    return simple[kind]()
+
+
+class Values(NamedTuple):
+    schema: str
+    bodies: list[bytes]
+    source: bytes
+    positions: Any
+    lengths: Any
+
+
+@cache
+def values(size: str, versions: int = 1) -> Values:
+    """Return values, whose schema ids are 0 to `versions` - 1 in turn."""
+    schema = SCHEMAS[size]
+    parsed, rng, bodies = fastavro.parse_schema(json.loads(json.dumps(schema))), random.Random(7), []
+    for _ in range(VALUES):
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, parsed, value_of(schema, rng))
+        bodies.append(stream.getvalue())
+    parts = [b"k" * 12 + b"\0" + (i % versions).to_bytes(4, "big") + body for i, body in enumerate(bodies)]
+    ends = np.cumsum([len(part) for part in parts])
+    lengths = np.array([len(part) - 12 for part in parts], np.int32)
+    return Values(json.dumps(schema), bodies, b"".join(parts), ends - lengths, lengths)
+
+
+def ours(size: str, fields: Sequence[str] | None = None, versions: int = 1) -> Callable[[], int]:
+    """Return a function that decodes all values, or some of their fields."""
+    given = values(size, versions)
+    schemas = [RegisteredSchema(i, f"{i}", "t-value", i + 1, "AVRO", given.schema) for i in range(versions)]
+    chosen = None if fields is None else dict.fromkeys(fields)
+    decoder = SideDecoder(ValuePlan(SchemaRegistry(schemas), "t-value", fields=chosen), "value")
+    offsets = np.arange(VALUES)
+
+    def decode() -> int:
+        rows = 0
+        for start in range(0, VALUES, AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            decoder.add(given.source, given.positions[some], given.lengths[some], offsets[some])
+            array, _, _ = decoder.finish()
+            rows += len(array) - array.null_count
+        return rows
+
+    return decode
+
+
+@pytest.mark.benchmark(group="Avro into Arrow", timer=time.process_time)
+@pytest.mark.parametrize("size", SIZES)
+def test_pyruhvro(compare: Callable[..., object], size: str) -> None:
+    pyruhvro = pytest.importorskip("pyruhvro")
+    given = values(size)
+    compare(size, ours(size), "pyruhvro", lambda: pyruhvro.deserialize_array(given.bodies, given.schema).num_rows)
+
+
+@pytest.mark.benchmark(group="Avro into Arrow", timer=time.process_time)
+@pytest.mark.parametrize("size", SIZES)
+def test_fastavro(compare: Callable[..., object], size: str) -> None:
+    given = values(size)
+    parsed = fastavro.parse_schema(json.loads(given.schema))
+    compare(
+        size,
+        ours(size),
+        "fastavro, dicts",
+        lambda: sum(fastavro.schemaless_reader(io.BytesIO(body), parsed, None) is not None for body in given.bodies),
+        rounds=3,
+    )
+
+
+@pytest.mark.benchmark(group="Avro into Arrow", timer=time.process_time)
+def test_two_of_30_fields(compare: Callable[..., object]) -> None:
+    compare("2 of 30 fields", ours(SIZES[1], ["number0", "text0"]), "all fields", ours(SIZES[1]))
+
+
+@pytest.mark.benchmark(group="Avro into Arrow", timer=time.process_time)
+def test_six_versions(compare: Callable[..., object]) -> None:
+    compare("one schema id", ours(SIZES[0]), "six in turn", ours(SIZES[0], versions=6))
