@@ -41,7 +41,9 @@ class TopicDecoder:
     ) -> None:
         known = registry.subjects(deleted=True)
         subjects = {side: f"{topic}-{side}" for side in sides}
-        self.decoders = {s: RecordDecoder(registry, subject, s) for s, subject in subjects.items() if subject in known}
+        self.decoders: dict[str, RecordDecoder] = {
+            s: RecordDecoder(registry, subject, s) for s, subject in subjects.items() if subject in known
+        }
         self._where, self._value_json, self._undecodable = where, value_json, undecodable
 
     @property

@@ -51,7 +51,7 @@ class SideDecoder:
         self._fault_array = np.empty((0, 3), np.int64)
         self._errors: dict[int, str] = {}
         self._raw: dict[int, bytes] = {}
-        self.size = 0
+        self.size: int = 0
         """Size of the keys or values that were decoded since the last `finish`."""
         self.records: Counter[int] = Counter()
         """Number of decoded records of each program."""

@@ -27,7 +27,8 @@ class ValueDecoding:
     # `plans` has a plan for each decoded side. A side without one keeps its bytes.
 
     def __init__(self, plans: Mapping[str, ValuePlan], schema: pa.Schema, raw: bool, fails: bool) -> None:
-        self.plans, self.schema = plans, schema
+        self.plans: Mapping[str, ValuePlan] = plans
+        self.schema: pa.Schema = schema
         self._raw, self._fails = raw, fails
 
     def decoders(self, columns: Collection[str]) -> dict[str, SideDecoder]:

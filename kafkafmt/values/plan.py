@@ -12,7 +12,7 @@ from ..support.text import shown
 from .avro_merge import merge_types
 from .avro_program import Captures, UnresolvableError, compile_avro
 from .avro_schema import AvroSchemaError, AvroType, parse_avro
-from .value_columns import Fields, columns_of
+from .value_columns import Column, Fields, columns_of
 
 UNION, LATEST = "union", "latest"
 
@@ -32,7 +32,8 @@ class ValuePlan:
     def __init__(
         self, registry: SchemaRegistry, subject: str, choice: str | int = UNION, fields: Fields = None
     ) -> None:
-        self._registry, self.subject = registry, subject
+        self._registry = registry
+        self.subject: str = subject
         self._lock = Lock()
         self._types: dict[tuple[str, int], AvroType] = {}
         self._programs: dict[int | str, int | SchemaProblem] = {}
@@ -40,11 +41,11 @@ class ValuePlan:
         """Programs by the index that `program_of` returns. The list only grows."""
         self.schemas: list[RegisteredSchema] = []
         """Schema of each program."""
-        self.captures = Captures([])
+        self.captures: Captures = Captures([])
         self._fill_defaults = choice != UNION
         types = self._chosen_types(choice)
-        self.root = columns_of(merge_types(types), fields)
-        self.columns = list(self.root.walk())
+        self.root: Column = columns_of(merge_types(types), fields)
+        self.columns: list[Column] = list(self.root.walk())
 
     def _chosen_types(self, choice: str | int) -> list[AvroType]:
         """Return the types that decide the columns. Versions that cannot be used are left out if others remain."""

@@ -190,6 +190,7 @@ def test_export_escapes_hostile_text_in_its_table_and_lines(capsys: pytest.Captu
         quarantined=SimpleNamespace(spans=1),
         partitions=(row,),
         options=SimpleNamespace(engine="spark", single_file=False),
+        decoded=None,
         output=Path("/out/" + NAME),
     )
     show(report)
