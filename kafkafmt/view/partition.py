@@ -30,18 +30,17 @@ from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
 from ..types import COLUMNS
 from .finding import Finding
+from .frames import Frames
 from .offsets import PartitionOffsets
 from .pieces import PartitionBatches
 from .selection_arguments import SelectionArguments, parse_selection
 from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_columns, split_arguments
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
 
-class Partition(Finding, PartitionOffsets, OpenedLog):
+class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
     """A partition of an open log. It can be read as `Record` objects or as Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,
@@ -472,22 +471,6 @@ class Partition(Finding, PartitionOffsets, OpenedLog):
             partial=partial,
             **values,
         ).read_all()
-
-    def to_pandas(self, columns: Sequence[str] | None = None, **options: Unpack[ArrowArguments]) -> pd.DataFrame:
-        """Read the selected records into a pandas DataFrame.
-
-        `to_arrow` describes the arguments, the columns and the errors.
-        """
-        return self.to_reader(columns, **options).read_pandas()
-
-    def to_polars(self, columns: Sequence[str] | None = None, **options: Unpack[ArrowArguments]) -> pl.DataFrame:
-        """Read the selected records into a Polars DataFrame.
-
-        `to_arrow` describes the arguments, the columns and the errors.
-        """
-        import polars as pl
-
-        return pl.DataFrame(self.to_reader(columns, **options).read_all())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all records as an Arrow C stream with the eight default columns of `to_arrow`.

@@ -16,18 +16,17 @@ from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
 from ..support.text import counted
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_limit
+from .frames import Frames
 from .many import read_batches, read_records
 from .partition import Partition
 from .selection_arguments import SelectionArguments
 from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
 
-class Topic(OpenedLog):
+class Topic(Frames, OpenedLog):
     """All partitions of a topic in an open log. They can be read as `Record` objects or Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[name]`` returns a `Topic`. ``topic[number]`` returns
@@ -287,22 +286,6 @@ class Topic(OpenedLog):
             partial=partial,
             **values,
         ).read_all()
-
-    def to_pandas(self, columns: Sequence[str] | None = None, **options: Unpack[ArrowArguments]) -> pd.DataFrame:
-        """Read the selected records into a pandas DataFrame.
-
-        `to_arrow` describes the arguments, the columns and the errors.
-        """
-        return self.to_reader(columns, **options).read_pandas()
-
-    def to_polars(self, columns: Sequence[str] | None = None, **options: Unpack[ArrowArguments]) -> pl.DataFrame:
-        """Read the selected records into a Polars DataFrame.
-
-        `to_arrow` describes the arguments, the columns and the errors.
-        """
-        import polars as pl
-
-        return pl.DataFrame(self.to_reader(columns, **options).read_all())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all records as an Arrow C stream with the default columns of `Partition.to_arrow`."""
