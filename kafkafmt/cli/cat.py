@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -29,9 +29,7 @@ from ..log.transactions import Doubt, Transactions
 from ..log.verifying import error_text
 from ..support.text import counted, offset_range
 from ..types import Buffer, RecordColumns
-from ..values.where import Test, parse_where
 from .choosing import Choice, choose_range, find
-from .decoded_lines import TopicDecoder, TopicDecoders
 from .find_options import conditions_of, find_options, partitions_of_key
 from .options import (
     DecodingCommand,
@@ -50,6 +48,10 @@ from .options import (
 from .output import BYTES, EXIT_DAMAGE, EXIT_UNREADABLE, tell, write_bytes
 from .read_errors import ReadError, read_errors_of, reading
 from .record_lines import FORMATS, LineFormat, Template, line_format, line_template
+
+if TYPE_CHECKING:
+    from ..values.where import Test
+    from .decoded_lines import TopicDecoder, TopicDecoders
 
 EXPLAINED = 3
 """If `kafkafmt cat` finds no record, its message describes at most this number of partitions."""
@@ -74,7 +76,7 @@ class OutputFormat(ParamType[LineFormat]):
             self.fail(str(error), param, ctx)
 
 
-class Where(ParamType[Test]):
+class Where(ParamType["Test"]):
     """Click parameter type for a condition on the fields of decoded keys and values."""
 
     name = "CONDITION"
@@ -83,6 +85,8 @@ class Where(ParamType[Test]):
         if not isinstance(value, str):
             test: Test = value
             return test
+        from ..values.where import parse_where
+
         try:
             return parse_where(value)
         except ValueError as error:
@@ -243,6 +247,8 @@ def cat(
     conditions = conditions_of(key, key_regex, value_regex, headers, () if sides else value_json)
     printer = _Printer(output_format, encoding, conditions, limit, on_error, choice.damaged)
     if sides:
+        from .decoded_lines import TopicDecoders
+
         printer.decode(TopicDecoders(registry, sides, where, value_json), choice.partitions)
     if group is not None:
         topics = tuple({d.topic for d in choice.partitions})

@@ -20,11 +20,10 @@ from ..registry import SchemaRegistry, schemas
 from ..support.text import encode_json
 from ..types import Buffer, IntArray, RecordColumns, byte_view
 from ..values.record_decoder import Decoded, RecordDecoder
+from ..values.sides import SIDES
 from ..values.where import Test
 from .output import tell
 from .record_lines import LineFormat, Template, json_row
-
-SIDES = ("key", "value")
 
 
 class TopicDecoder:

@@ -24,18 +24,17 @@ from ..exporting.options import (
     ENGINES,
     ON_ERROR,
     PERIODS,
-    SIDES,
     SMALLEST_FILE_SIZE,
     ZSTD_LEVELS,
     ExportOptions,
     check_columns,
     check_output_name,
-    side_of,
 )
 from ..log.reading import OffsetRange, Selection
 from ..log.repairing import OutputPlaceError
 from ..support.paths import full_disk_named, without_secrets
 from ..support.text import counted, encode_json, plain, quantity, shown, size
+from ..values.sides import SIDES, side_of
 from .choosing import MissingError, choose_range, find
 from .options import (
     ByteSize,

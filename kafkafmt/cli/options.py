@@ -18,6 +18,7 @@ from ..records import BatchBuilder
 from ..support.paths import UrlPath, input_path, local_path
 from ..support.text import shown
 from ..support.times import parse_time
+from ..values.sides import SIDES
 from .completion import complete_topics
 from .offset_range import parse_offsets
 from .output import BYTES
@@ -48,7 +49,6 @@ def options(*decorators: Decorator) -> Decorator:
     return apply
 
 
-SIDES = ("key", "value")
 MAX_INT64 = (1 << 63) - 1
 MOST_PARTITIONS = 1 << 20
 """Largest number of partition numbers that the option -p accepts. No topic in a real cluster has so many partitions."""

@@ -74,7 +74,7 @@ class _Context:
             if code:
                 raise _failed(code + name) from None
         self.flags, self.largest = flags, 1 << 8 + 2 * (data[5] >> 4 & 7)
-        self.stated = int.from_bytes(data[6:14], "little") if flags & 8 else 0  # 0 stands for an unknown size
+        self.stated = int.from_bytes(data[6:14], "little") if flags & 8 else 0  # 0 if the size is unknown
         if len(self.room) != _WINDOW + 4 + self.largest:
             self.room = np.empty(_WINDOW + 4 + self.largest, np.uint8)
         return size

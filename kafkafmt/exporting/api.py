@@ -18,17 +18,15 @@ from ..log.groups import choose_from_group
 from ..log.reading import Selection, Time, offset_bound
 from ..support import arguments
 from ..support.extras import install_line
+from ..values.sides import Decode, decoded_sides, side_of
 from .errors import SparkError
 from .options import (
     COLUMN_NAMES,
     DEFAULT_FILE_SIZE,
     DEFAULT_MASTER,
     DEFAULT_ZSTD_LEVEL,
-    Decode,
     ExportOptions,
     Progress,
-    decoded_sides,
-    side_of,
 )
 from .report import ExportReport
 

@@ -22,9 +22,10 @@ from ..registry.topic import TOPIC
 from ..support.text import counted, plain
 from ..values import ValueDecoding, plan_decoding
 from ..values.decoder import SideDecoder
-from ..values.plan import SchemaProblem
+from ..values.sides import SIDES
+from ..values.writers import SchemaProblem
 from .errors import DecodingError
-from .options import SIDES, ExportOptions
+from .options import ExportOptions
 from .report import SchemaRecords, SideDecoded, TotalDecoded
 
 EMPTY_MEMBER = "_"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log.reading import EVERYTHING, OffsetBound, OffsetRange, Selection
 from ..support.arguments import one_of
 from ..support.paths import check_output, without_secrets
 from ..support.text import shown
+from ..values.sides import side_of
 
 if TYPE_CHECKING:
     from ..log.catalog import Source
@@ -31,8 +32,6 @@ COLUMN_NAMES = (
     "headers",
     "timestampMillis",
 )
-SIDES = ("key", "value")
-"""Sides of a record that can be decoded. A column such as "value.id" contains a field of one side."""
 PERIODS = ("day", "hour")
 ON_ERROR = ("quarantine", "fail")
 ENGINES = ("spark", "local")
@@ -50,7 +49,6 @@ DEFAULT_ZSTD_LEVEL = 1
 DEFAULT_FILE_SIZE = 256 << 20
 SMALLEST_FILE_SIZE = 1 << 20
 
-Decode: TypeAlias = 'bool | Literal["key", "value"] | Collection[str]'
 Progress = Callable[[str, int, int], None]
 """Progress callback: the name of the current step, the number of processed bytes, and the total number of bytes."""
 
@@ -203,22 +201,6 @@ def check_columns(columns: tuple[str, ...], single_file: bool, decode: tuple[str
             raise ValueError(f"columns has {shown(name)}, a field of the {side_of(name)}, which is not decoded")
     if decode and not sides & set(decode):
         raise ValueError(f"columns has no {' or '.join(decode)}, so nothing would be decoded")
-
-
-def decoded_sides(decode: Decode) -> tuple[str, ...]:
-    """Return the sides to decode. ValueError: there are none, or one is not known."""
-    if isinstance(decode, bool):
-        return SIDES if decode else ()
-    given = tuple(decode) if isinstance(decode, Iterable) and not isinstance(decode, str) else (decode,)
-    if not given or not all(side in SIDES for side in given):
-        raise ValueError(f'decode is {shown(decode)}; it must be True, "key", "value" or both')
-    return tuple(side for side in SIDES if side in given)
-
-
-def side_of(column: str) -> str:
-    """Return the side to which a field such as "value.id" belongs. Return any other column unchanged."""
-    side, dot, _ = column.partition(".")
-    return side if dot and side in SIDES else column
 
 
 def _bound(bound: OffsetBound | None) -> dict[str, Any] | None:

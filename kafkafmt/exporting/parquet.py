@@ -25,10 +25,11 @@ import pyarrow.parquet as pq
 
 from ..arrow.builder import SCHEMA, schema_of
 from ..support.text import plain
+from ..values.sides import SIDES, side_of
 from .dates import fields_of
 from .decoded import TopicDecoding, stored_array
 from .errors import REMEDY, ResumeError
-from .options import DEFAULT_FILE_SIZE, DIRECTORY_COLUMNS, SIDES, side_of
+from .options import DEFAULT_FILE_SIZE, DIRECTORY_COLUMNS
 
 COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 JOINED_COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")

@@ -8,13 +8,12 @@ import numpy as np
 
 from ..log.catalog import Source
 from ..registry import SchemaRegistry, schemas
+from .sides import UNION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from .options import OnUndecodable
-
-UNION = "union"
 
 
 def decode_values(

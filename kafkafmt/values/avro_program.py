@@ -160,7 +160,7 @@ class _Compiler:
         return table
 
     def _branch(self, writer: AvroType, column: Column, null: int) -> None:
-        """Read a value into the member of a struct that stands for its branch."""
+        """Read a value into the member of a struct for its branch."""
         chosen = next((c for n, c in column.children if _matches(writer, c, exact=True)), None)
         chosen = chosen or next((c for n, c in column.children if _matches(writer, c, exact=False)), None)
         if chosen is None:
@@ -205,7 +205,7 @@ class _Compiler:
     def _record(self, writer: Record, reader: Record, column: Column, null: int) -> None:
         start = self._emit("record", column.index, null)
         left = {field.name: child for field, (_, child) in zip(_chosen(reader, column), column.children, strict=True)}
-        written = {field.name for field in writer.fields}  # an alias stands for a field that the writer renamed
+        written = {field.name for field in writer.fields}  # a field of the writer with this exact name has priority over an alias
         targets = {a: field.name for field in reader.fields if field.name not in written for a in field.aliases}
         targets |= {field.name: field.name for field in reader.fields}
         for field in writer.fields:

@@ -17,9 +17,10 @@ from ..constants import VALUE_FAULTS
 from ..types import Buffer, IntArray, LengthArray, byte_view
 from .avro_json import avro_to_json
 from .errors import UndecodableError
-from .plan import SchemaProblem, ValuePlan
+from .plan import ValuePlan
 from .record_decoder import GUID_PREFIX, PREFIX, schema_key
 from .value_columns import DECIMAL_LIMITS, build_array
+from .writers import SchemaProblem
 
 NO_VALUE, UNKNOWN = -1, -2
 """Indexes of programs for records without a value, and for schema ids that are not known yet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -13,11 +13,10 @@ from ..registry import SchemaRegistry
 from ..support.text import shown
 from .avro_schema import Record
 from .decoder import SideDecoder
-from .plan import UNION, ValuePlan
+from .plan import ValuePlan
+from .sides import SIDES, UNION, Decode, decoded_sides, side_of
 from .value_columns import Column, Fields
 
-SIDES = ("key", "value")
-Decode: TypeAlias = 'bool | Literal["key", "value"] | Collection[str]'
 OnUndecodable: TypeAlias = Literal["keep", "fail"]
 
 
@@ -52,7 +51,7 @@ def plan_decoding(
         raise ValueError(f'on_undecodable is {shown(on_undecodable)}; it must be "keep" or "fail"')
     names, fields = _split_columns(columns)
     plans = {}
-    sides, subjects = _sides(decode), set(registry.subjects(deleted=True))
+    sides, subjects = decoded_sides(decode), set(registry.subjects(deleted=True))
     by_id = len(sides) == 1 and str(schema).startswith("id:")  # the id of a value is not that of a key
     for side in sides:
         subject = f"{topic}-{side}"
@@ -70,15 +69,6 @@ def plan_decoding(
     return ValueDecoding(plans, _arrow_schema(names, plans, keeps, raw), raw, not keeps)
 
 
-def _sides(decode: Decode) -> list[str]:
-    if decode is True:
-        return list(SIDES)
-    given = [decode] if isinstance(decode, str) else list(decode) if isinstance(decode, Iterable) else [decode]
-    if not given or not all(side in SIDES for side in given):
-        raise ValueError(f'decode is {shown(decode)}; it must be True, "key", "value" or both')
-    return [side for side in SIDES if side in given]
-
-
 def _split_columns(columns: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:
     """Return the names of the columns, and the chosen fields of the sides: "value.a.b" is {"value": {"a": {"b": None}}}."""
     if columns is None:
@@ -87,12 +77,12 @@ def _split_columns(columns: Sequence[str] | None) -> tuple[list[str], dict[str, 
     fields: dict[str, Any] = {}
     whole: set[str] = set()
     for column in columns:
-        side, dot, path = column.partition(".")
-        names.setdefault(side if dot and side in SIDES else column)
+        side = side_of(column)
+        names.setdefault(side)
         if column in SIDES:
             whole.add(column)
-        elif dot and side in SIDES:
-            _add(fields.setdefault(side, {}), path.split("."))
+        elif side != column:
+            _add(fields.setdefault(side, {}), column.split(".")[1:])
     for side in whole:
         fields.pop(side, None)
     return list(names), fields

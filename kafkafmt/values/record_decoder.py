@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..registry import RegisteredSchema, SchemaRegistry
 from .avro_json import ValueFault, avro_to_json
 from .avro_schema import AvroType
-from .plan import SchemaProblem, avro_type, find_schema
+from .writers import SchemaProblem, avro_type, find_schema
 
 PREFIX, GUID_PREFIX = 5, 17
 """Sizes of the prefixes of Confluent's serializers: a zero and the schema id, or a one and a GUID."""

@@ -13,6 +13,7 @@ from ..constants import VALUE_COLUMNS
 from ..types import ByteArray
 from .avro_schema import (
     JSON_TEXT,
+    MOST_DECIMAL_DIGITS,
     Array,
     AvroType,
     Enum,
@@ -29,8 +30,9 @@ NULLS, BITS, FIXED, BINARY, LIST, STRUCT = range(len(VALUE_COLUMNS))
 MOST_COLUMNS = 10_000
 MOST_FIXED_BYTES = 1 << 16
 """Largest size of a fixed type. Each row of its column needs as many bytes, even if it is null."""
-MOST_DIGITS = 76
-DECIMAL_LIMITS = np.frombuffer(b"".join((10**n).to_bytes(32, "little") for n in range(MOST_DIGITS + 1)), np.uint8)
+DECIMAL_LIMITS = np.frombuffer(
+    b"".join((10**n).to_bytes(32, "little") for n in range(MOST_DECIMAL_DIGITS + 1)), np.uint8
+)
 """10 to the power of 0 to 76, as little-endian numbers of 256 bits."""
 
 Fields: TypeAlias = "Mapping[str, Fields] | None"

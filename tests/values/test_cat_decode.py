@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +221,14 @@ def test_topics_without_schemas_are_printed_as_they_are(log: Path) -> None:
     assert isinstance(topics["_schemas"]["value"], str)
     assert "topics without schemas are not decoded: _schemas" in done.stderr
     assert any(topic != "_schemas" for topic in topics)
+
+
+def test_pyarrow_is_not_needed(log: Path) -> None:
+    code = "import sys; sys.modules['pyarrow'] = None; from kafkafmt.cli import main; main()"
+    for options in ([], ["--decode"]):
+        command = [sys.executable, "-c", code, "cat", str(log), "-t", "t", "-n", "1", *options]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), options
 
 
 def test_log_without_schemas_says_so(tmp_path: Path) -> None:
