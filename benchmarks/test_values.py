@@ -1,6 +1,6 @@
 """Measure decoding of Avro values into Arrow, compared with pyruhvro (Rust) and fastavro.
 
-The values have the 5-byte prefix of Confluent's serializers and lie in a buffer, as in a log.
+The values have the 5-byte prefix of Confluent's serializers and are in a buffer, as in a log.
 kafkafmt decodes 16,384 of them at once. pyruhvro gets a list of bytes without the prefix, and its
 schema has doubles instead of decimals, because it has no decimals. fastavro returns dicts.
 """

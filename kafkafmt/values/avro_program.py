@@ -205,7 +205,7 @@ class _Compiler:
     def _record(self, writer: Record, reader: Record, column: Column, null: int) -> None:
         start = self._emit("record", column.index, null)
         left = {field.name: child for field, (_, child) in zip(_chosen(reader, column), column.children, strict=True)}
-        written = {field.name for field in writer.fields}  # a field of the writer with this exact name has priority over an alias
+        written = {field.name for field in writer.fields}  # a field with the exact name has priority over an alias
         targets = {a: field.name for field in reader.fields if field.name not in written for a in field.aliases}
         targets |= {field.name: field.name for field in reader.fields}
         for field in writer.fields:
