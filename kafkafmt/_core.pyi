@@ -47,18 +47,21 @@ BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=Tr
 """Type of keys, values and header values: bytes by default, memoryview if views were requested."""
 
 class ValueProgram:
-    """A program that decodes values of one schema. values/avro_program.py describes the instructions.
+    """A program that decodes values of one schema.
 
     Parameters
     ----------
-    code : array with the fields of `avro_program.INSTRUCTION`
+    format : int
+        Index of the format in VALUE_FORMATS.
+    code : array
+        Instructions, which the module `program` of the format describes.
     tables : array of int32
         Branches of unions and symbols of enums, to which instructions refer.
     constants : array of uint8
         Encoded defaults, to which instructions refer.
     """
 
-    def __init__(self, code: Any, tables: LengthArray, constants: ByteArray) -> None: ...
+    def __init__(self, format: int, code: Any, tables: LengthArray, constants: ByteArray) -> None: ...
 
 class ColumnBuilder:
     """Builds Arrow columns from values. The columns are the nodes of a tree in depth-first order.

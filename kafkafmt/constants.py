@@ -325,13 +325,15 @@ TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array element
 MAX_STRING = 32767
 """Largest size of a string in a protocol message, in bytes. It also applies if the size is encoded as a varint."""
 
+VALUE_FORMATS = ("avro", "protobuf", "json")
+"""Formats of the values that programs decode (`core.ValueProgram`). Their numbers are the indexes."""
 VALUE_OPS = (
     "end", "boolean", "int", "long", "float", "double", "text", "bytes", "fixed_bytes", "decimal",
     "fixed_decimal", "enum", "array", "loop", "record", "null", "union", "jump", "int_to_long",
     "int_to_float", "int_to_double", "long_to_float", "long_to_double", "float_to_double", "time_millis",
     "time_micros", "uuid", "call", "return", "capture", "captured", "default", "defaulted",
 )  # fmt: skip
-"""Instructions of the programs that decode values (`core.ValueProgram`). Their codes are the indexes."""
+"""Instructions of the programs that decode Avro values. Their codes are the indexes."""
 VALUE_FAULTS = (
     "", "truncated", "trailing_bytes", "bad_length", "bad_index", "bad_utf8", "bad_number", "too_deep", "too_large",
     "no_branch", "no_symbol",

@@ -1,4 +1,4 @@
-# Decode values into Arrow's layout. values.h has the interpreter of the programs.
+# Decode values into Arrow's layout. values.h has the interpreters of the programs.
 
 cdef extern from "_corelib/values.h" nogil:
     enum: KV_NULLS, KV_BITS, KV_FIXED, KV_BINARY, KV_LIST, KV_STRUCT
@@ -9,10 +9,9 @@ cdef extern from "_corelib/values.h" nogil:
         uint8_t* validity
         int32_t* offsets
         uint8_t* data
-    ctypedef struct kv_instruction:
-        pass
     ctypedef struct kv_program:
-        const kv_instruction* code
+        int32_t format
+        const void* code
         const int32_t* tables
         const uint8_t* constants
         int64_t constants_size
@@ -37,12 +36,13 @@ cdef class ValueProgram:
     cdef object code, tables, constants
     cdef kv_program program
 
-    def __init__(self, code, tables, constants):
+    def __init__(self, int32_t format, code, tables, constants):
         cdef const uint8_t[::1] instructions = code.view("u1")
         cdef const int32_t[::1] numbers = tables
         cdef const uint8_t[::1] defaults = constants
         self.code, self.tables, self.constants = code, tables, constants
-        self.program.code = <const kv_instruction*>&instructions[0]
+        self.program.format = format
+        self.program.code = &instructions[0]
         self.program.tables = &numbers[0] if len(tables) else NULL
         self.program.constants = &defaults[0] if len(constants) else NULL
         self.program.constants_size = len(constants)

@@ -26,7 +26,8 @@ from .runs import combine_batches, describe_damage, offsets_around, summarize_ba
 from .snappy import check_snappy
 from .spans import next_spans, spans_outside
 from .transactions import end_transactions, keep_committed, read_markers, walk_transactions
-from .values import ColumnBuilder, ValueProgram, choose_programs
+from .value_columns import ValueProgram
+from .values import ColumnBuilder, choose_programs
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,7 +14,6 @@ from .._backend import core
 from ..arrow.buffer_pool import shared_pool
 from ..constants import VALUE_FAULTS
 from ..types import Buffer, IntArray, LengthArray, byte_view
-from .avro_json import avro_to_json
 from .errors import UndecodableError
 from .plan import ValuePlan
 from .record_decoder import GUID_PREFIX, PREFIX, schema_key
@@ -25,7 +23,6 @@ from .writers import SchemaProblem
 NO_VALUE, UNKNOWN = -1, -2
 """Indexes of programs for records without a value, and for schema ids that are not known yet."""
 NO_SCHEMA_ID = SchemaProblem("no_schema_id", "it does not begin with a schema id")
-NO_LIMIT = 1 << 62
 MOST_DIRECT_IDS = 1 << 20
 """Ids below this number are looked up in an array."""
 
@@ -109,7 +106,7 @@ class SideDecoder:
 
     def finish(self) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Return the decoded values, the errors as text, and the bytes that could not be decoded."""
-        array = build_array(self._plan.root, self._builder.finish(), self._to_json)
+        array = build_array(self._plan.root, self._builder.finish(), self._plan.captures)
         errors, raw = _sparse(self._errors, len(array), pa.string()), _sparse(self._raw, len(array), pa.binary())
         self._errors, self._raw, self.size = {}, {}, 0
         return array, errors, raw
@@ -174,19 +171,6 @@ class SideDecoder:
         if len(self._fault_array) < rows:
             self._fault_array = np.empty((rows, 3), np.int64)
         return self._fault_array
-
-    def _to_json(self, captured: pa.Array) -> pa.Array:
-        """Convert values that a program has captured to JSON text."""
-        types = self._plan.captures.types
-
-        def text(value: bytes | None) -> str | None:
-            if value is None:
-                return None
-            number = int(np.frombuffer(value[:4], np.uint32)[0])
-            found = avro_to_json(types[number], memoryview(value)[4:], NO_LIMIT)  # the core has checked it
-            return None if found is None else json.dumps(found, ensure_ascii=False)
-
-        return pa.array([text(value) for value in captured.to_pylist()], pa.string())
 
 
 def _sparse(values: dict[int, Any], rows: int, type_: pa.DataType) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Errors about the decoding of values."""
+"""Errors about schemas and about the decoding of values."""
 
 from __future__ import annotations
 
@@ -18,3 +18,20 @@ class UndecodableError(KafkaFormatError):
 
     def __reduce__(self) -> tuple[type[UndecodableError], tuple[str, str, int]]:
         return type(self), (self.code, self.message, self.position)
+
+
+class InvalidSchemaError(ValueError):
+    """The text of a schema does not follow the specification of its format."""
+
+
+class UnresolvableError(InvalidSchemaError):
+    """Values of the schema cannot be read as the type that was chosen."""
+
+
+class ValueFault(Exception):
+    """A value cannot be decoded. `code` is one of VALUE_FAULTS, and `position` is in bytes from its start."""
+
+    def __init__(self, code: str, position: int) -> None:
+        super().__init__(code)
+        self.code = code
+        self.position = position

@@ -11,10 +11,10 @@ from ..arrow.builder import SCHEMA, schema_of
 from ..log.catalog import like
 from ..registry import SchemaRegistry
 from ..support.text import shown
-from .avro_schema import Record
 from .decoder import SideDecoder
 from .plan import ValuePlan
 from .sides import SIDES, UNION, Decode, decoded_sides, side_of
+from .types import Record
 from .value_columns import Column, Fields
 
 OnUndecodable: TypeAlias = Literal["keep", "fail"]

@@ -8,12 +8,12 @@ from threading import Lock
 from .._backend import core
 from ..registry import RegisteredSchema, SchemaRegistry
 from ..support.text import shown
-from .avro_merge import merge_types
-from .avro_program import Captures, UnresolvableError, compile_avro
-from .avro_schema import AvroType
+from .errors import UnresolvableError
+from .merge import merge_types
 from .sides import UNION
-from .value_columns import Column, Fields, columns_of
-from .writers import SchemaProblem, avro_type, find_schema
+from .types import ValueType
+from .value_columns import Captures, Column, Fields, columns_of
+from .writers import SchemaProblem, Writer, find_schema, parse_writer
 
 LATEST = "latest"
 
@@ -27,24 +27,24 @@ class ValuePlan:
         self._registry = registry
         self.subject: str = subject
         self._lock = Lock()
-        self._types: dict[tuple[str, int], AvroType] = {}
+        self._writers: dict[tuple[str, int], Writer] = {}
         self._programs: dict[int | str, int | SchemaProblem] = {}
         self.programs: list[core.ValueProgram] = []
         """Programs by the index that `program_of` returns. The list only grows."""
         self.schemas: list[RegisteredSchema] = []
         """Schema of each program."""
-        self.captures: Captures = Captures([])
+        self.captures: Captures = Captures()
         self._fill_defaults = choice != UNION
         types = self._chosen_types(choice)
         self.root: Column = columns_of(merge_types(types), fields)
         self.columns: list[Column] = list(self.root.walk())
 
-    def _chosen_types(self, choice: str | int) -> list[AvroType]:
+    def _chosen_types(self, choice: str | int) -> list[ValueType]:
         """Return the types that decide the columns. Versions that cannot be used are left out if others remain."""
         types, problems = [], []
         for schema in _chosen(self._registry, self.subject, choice):
             try:
-                types.append(self._type(schema))
+                types.append(self._writer(schema).type)
             except SchemaProblem as problem:
                 problems.append(problem)
         if not types:
@@ -64,7 +64,7 @@ class ValuePlan:
     def _compile(self, key: int | str) -> int | SchemaProblem:
         try:
             schema = find_schema(self._registry, key, self.subject)
-            program = compile_avro(self._type(schema), self.root, self.captures, self._fill_defaults)
+            program = self._writer(schema).compile(self.root, self.captures, self._fill_defaults)
         except SchemaProblem as problem:
             return problem
         except UnresolvableError as error:
@@ -73,11 +73,11 @@ class ValuePlan:
         self.schemas.append(schema)
         return len(self.programs) - 1
 
-    def _type(self, schema: RegisteredSchema) -> AvroType:
+    def _writer(self, schema: RegisteredSchema) -> Writer:
         place = schema.subject, schema.version
-        if place not in self._types:
-            self._types[place] = avro_type(self._registry, schema)
-        return self._types[place]
+        if place not in self._writers:
+            self._writers[place] = parse_writer(self._registry, schema)
+        return self._writers[place]
 
 
 def _chosen(registry: SchemaRegistry, subject: str, choice: str | int) -> Sequence[RegisteredSchema]:

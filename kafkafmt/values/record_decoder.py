@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..registry import RegisteredSchema, SchemaRegistry
-from .avro_json import ValueFault, avro_to_json
-from .avro_schema import AvroType
-from .writers import SchemaProblem, avro_type, find_schema
+from .errors import ValueFault
+from .writers import SchemaProblem, Writer, find_schema, parse_writer
 
 PREFIX, GUID_PREFIX = 5, 17
 """Sizes of the prefixes of Confluent's serializers: a zero and the schema id, or a one and a GUID."""
@@ -46,7 +45,7 @@ class RecordDecoder:
 
     def __init__(self, registry: SchemaRegistry, subject: str, side: str) -> None:
         self._registry, self._subject, self._header = registry, subject, f"__{side}_schema_id"
-        self._types: dict[int | str, tuple[RegisteredSchema, AvroType] | SchemaProblem] = {}
+        self._writers: dict[int | str, tuple[RegisteredSchema, Writer] | SchemaProblem] = {}
 
     def decode(self, raw: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Decoded:
         """Decode a key or value. None stays None. A schema id in the headers of its record has priority."""
@@ -58,25 +57,25 @@ class RecordDecoder:
         key = schema_key(memoryview(raw if in_header is None else in_header))
         if key is None:
             return Decoded(None, None, Undecodable("no_schema_id", "it does not begin with a schema id", 0))
-        found = self._type(key)
+        found = self._writer(key)
         if isinstance(found, SchemaProblem):
             return Decoded(None, None, Undecodable(found.code, found.message, None))
-        schema, type_ = found
+        schema, writer = found
         prefix = 0 if in_header is not None else PREFIX if isinstance(key, int) else GUID_PREFIX
         try:
-            return Decoded(avro_to_json(type_, memoryview(raw)[prefix:]), schema)
+            return Decoded(writer.to_json(memoryview(raw)[prefix:]), schema)
         except ValueFault as fault:
             position = prefix + fault.position
             return Decoded(None, schema, Undecodable(fault.code, f"{fault.code} at byte {position}", position))
 
-    def _type(self, key: int | str) -> tuple[RegisteredSchema, AvroType] | SchemaProblem:
-        if key not in self._types:
+    def _writer(self, key: int | str) -> tuple[RegisteredSchema, Writer] | SchemaProblem:
+        if key not in self._writers:
             try:
                 schema = find_schema(self._registry, key, self._subject)
-                self._types[key] = schema, avro_type(self._registry, schema)
+                self._writers[key] = schema, parse_writer(self._registry, schema)
             except SchemaProblem as problem:
-                self._types[key] = problem
-        return self._types[key]
+                self._writers[key] = problem
+        return self._writers[key]
 
 
 def schema_key(raw: memoryview) -> int | str | None:

@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from ..constants import VALUE_COLUMNS
 from ..types import ByteArray
-from .avro_schema import (
+from .types import (
     JSON_TEXT,
     MOST_DECIMAL_DIGITS,
     Array,
-    AvroType,
     Enum,
     Fixed,
     Logical,
@@ -23,6 +22,7 @@ from .avro_schema import (
     Record,
     Simple,
     Union,
+    ValueType,
     branch_name,
 )
 
@@ -41,6 +41,28 @@ Buffers: TypeAlias = "tuple[int, int, ByteArray | None, ByteArray | None, ByteAr
 """A finished column: rows, nulls, validity, offsets, data, and the size of the data in bytes."""
 
 
+class Captures:
+    """The values that are stored as JSON text. A program refers to a kind of them by the number that `add` returns."""
+
+    def __init__(self) -> None:
+        self._texts: list[Callable[[memoryview], str | None]] = []
+
+    def add(self, text: Callable[[memoryview], str | None]) -> int:
+        """Add a function that returns the JSON text of a value. Return its number."""
+        self._texts.append(text)
+        return len(self._texts) - 1
+
+    def to_json(self, captured: pa.Array) -> pa.Array:
+        """Convert captured values, each of which begins with the number of its function, to JSON text."""
+
+        def text(value: bytes | None) -> str | None:
+            if value is None:
+                return None
+            return self._texts[int(np.frombuffer(value[:4], np.uint32)[0])](memoryview(value)[4:])
+
+        return pa.array([text(value) for value in captured.to_pylist()], pa.string())
+
+
 class TooManyColumnsError(ValueError):
     """A schema needs more than MOST_COLUMNS columns."""
 
@@ -49,7 +71,7 @@ class TooManyColumnsError(ValueError):
 class Column:
     """A node of the tree of columns. Its index is its position in depth-first order."""
 
-    type: AvroType  # without null
+    type: ValueType  # without null
     kind: int
     arrow: pa.DataType
     width: int = 0
@@ -67,7 +89,7 @@ class Column:
             yield from child.walk()
 
 
-def columns_of(type_: AvroType, fields: Fields = None) -> Column:
+def columns_of(type_: ValueType, fields: Fields = None) -> Column:
     """Return the columns for a type that is not recursive. With `fields`, only these fields have columns."""
     root = _column(type_, fields)
     columns = list(root.walk())
@@ -104,7 +126,7 @@ _LOGICAL = {
 }
 
 
-def _column(type_: AvroType, fields: Fields = None) -> Column:
+def _column(type_: ValueType, fields: Fields = None) -> Column:
     if isinstance(type_, Union):
         others = type_.others
         if len(others) == 1:
@@ -153,15 +175,15 @@ def _struct(children: Sequence[tuple[str, Column]]) -> pa.DataType:
     return pa.struct([pa.field(name, _arrow(child)) for name, child in children])
 
 
-def build_array(root: Column, buffers: Sequence[Buffers], to_json: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Return the Arrow array of a column tree. `to_json` converts the captured values of columns with JSON text."""
-    return _Assembly(buffers, to_json).array(root)
+def build_array(root: Column, buffers: Sequence[Buffers], captures: Captures) -> pa.Array:
+    """Return the Arrow array of a column tree."""
+    return _Assembly(buffers, captures).array(root)
 
 
 class _Assembly:
-    def __init__(self, buffers: Sequence[Buffers], to_json: Callable[[pa.Array], pa.Array]) -> None:
+    def __init__(self, buffers: Sequence[Buffers], captures: Captures) -> None:
         self._buffers = buffers
-        self._to_json = to_json
+        self._captures = captures
 
     def array(self, column: Column) -> pa.Array:
         rows, nulls, validity, offsets, data, filled = self._buffers[column.index]
@@ -176,7 +198,7 @@ class _Assembly:
         if column.kind == BINARY:
             parts = [bits, _buffer(offsets, 4 * (rows + 1)), _buffer(data, filled)]
             array = pa.Array.from_buffers(column.arrow, rows, parts, nulls)
-            return self._to_json(array) if column.type.kind == JSON_TEXT else array
+            return self._captures.to_json(array) if column.type.kind == JSON_TEXT else array
         if column.kind == BITS:
             return pa.Array.from_buffers(column.arrow, rows, [bits, _buffer(data, (rows + 7) // 8)], nulls)
         content = _buffer(data, rows * column.width)

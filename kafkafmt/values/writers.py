@@ -4,9 +4,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Protocol
+
 from ..registry import RegisteredSchema, SchemaNotFoundError, SchemaRegistry
 from ..registry.models import AVRO
-from .avro_schema import AvroSchemaError, AvroType, parse_avro
+from .errors import InvalidSchemaError
+from .types import ValueType
+
+if TYPE_CHECKING:
+    from .._backend import core
+    from .value_columns import Captures, Column
 
 
 class SchemaProblem(Exception):
@@ -18,6 +25,20 @@ class SchemaProblem(Exception):
         self.message = message
 
 
+class Writer(Protocol):
+    """A parsed schema, with which values are written."""
+
+    type: ValueType
+
+    def compile(self, root: Column, captures: Captures, fill_defaults: bool) -> core.ValueProgram:
+        """Return a program that decodes values into columns. UnresolvableError: it would not fit."""
+        ...
+
+    def to_json(self, body: memoryview) -> Any:
+        """Return a value as an object for JSON. ValueFault: it is not a value of the schema."""
+        ...
+
+
 def find_schema(registry: SchemaRegistry, key: int | str, subject: str) -> RegisteredSchema:
     """Return the schema with an id or a GUID. SchemaProblem: there is none."""
     try:
@@ -26,8 +47,8 @@ def find_schema(registry: SchemaRegistry, key: int | str, subject: str) -> Regis
         raise SchemaProblem("unknown_schema", str(error)) from None
 
 
-def avro_type(registry: SchemaRegistry, schema: RegisteredSchema) -> AvroType:
-    """Return the parsed type of a schema. SchemaProblem: it cannot be used."""
+def parse_writer(registry: SchemaRegistry, schema: RegisteredSchema) -> Writer:
+    """Parse a schema. SchemaProblem: it cannot be used."""
     if schema.error == "encrypted":
         raise SchemaProblem("encrypted", f"schema {schema.schema_id} is encrypted")
     if schema.schema_type != AVRO:
@@ -35,7 +56,9 @@ def avro_type(registry: SchemaRegistry, schema: RegisteredSchema) -> AvroType:
             "invalid_schema", f"schema {schema.schema_id} is of type {schema.schema_type}; only {AVRO} can be decoded"
         )
     try:
-        return parse_avro(schema.schema, [s.schema for s in registry.get_references(schema).values()])
-    except (AvroSchemaError, SchemaNotFoundError) as error:
+        from .avro.writer import AvroWriter
+
+        return AvroWriter(schema.schema, [s.schema for s in registry.get_references(schema).values()])
+    except (InvalidSchemaError, SchemaNotFoundError) as error:
         place = f"version {schema.version} of subject {schema.subject}"
         raise SchemaProblem("invalid_schema", f"{place} is invalid: {error}") from None

@@ -15,8 +15,9 @@ from strict_avro import StrictAvro, StrictError
 
 from kafkafmt.constants import VALUE_FAULTS
 from kafkafmt.values import decoder, plan
-from kafkafmt.values.avro_json import ValueFault, avro_to_json
-from kafkafmt.values.avro_schema import parse_avro
+from kafkafmt.values.avro.objects import avro_to_json
+from kafkafmt.values.avro.schema import parse_avro
+from kafkafmt.values.errors import ValueFault
 
 from .case import Case
 from .mutate_bytes import mutate

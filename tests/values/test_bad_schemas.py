@@ -12,7 +12,8 @@ import pytest
 from decoding_values import decode_columns, framed, registry_of, version
 
 from kafkafmt.registry import SchemaReference
-from kafkafmt.values.avro_schema import AvroSchemaError, parse_avro
+from kafkafmt.values.avro.schema import parse_avro
+from kafkafmt.values.errors import InvalidSchemaError
 from kafkafmt.values.record_decoder import RecordDecoder
 
 
@@ -68,13 +69,13 @@ def record(*fields: Any, name: str = "R") -> dict[str, Any]:
     ],
 )
 def test_invalid_schema(schema: Any, message: str) -> None:
-    with pytest.raises(AvroSchemaError, match=message):
+    with pytest.raises(InvalidSchemaError, match=message):
         parse_avro(json.dumps(schema))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\x00", '{"type": ' * 10_000 + '"int"' + "}" * 10_000])
 def test_text_that_is_not_a_schema(text: str) -> None:
-    with pytest.raises(AvroSchemaError):
+    with pytest.raises(InvalidSchemaError):
         parse_avro(text)
 
 

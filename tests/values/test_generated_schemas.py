@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strict_avro import StrictAvro
 
-from kafkafmt.values.avro_json import avro_to_json
-from kafkafmt.values.avro_schema import parse_avro
+from kafkafmt.values.avro.objects import avro_to_json
+from kafkafmt.values.avro.schema import parse_avro
 
 ON_CORES = settings(
     deadline=None,

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strict_avro import StrictAvro, StrictError
 
-from kafkafmt.values.avro_json import ValueFault, avro_to_json
-from kafkafmt.values.avro_schema import parse_avro
+from kafkafmt.values.avro.objects import avro_to_json
+from kafkafmt.values.avro.schema import parse_avro
+from kafkafmt.values.errors import ValueFault
 
 ON_CORES = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 VARINTS = [

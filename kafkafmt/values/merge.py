@@ -1,14 +1,13 @@
-"""Merge the versions of an Avro schema into one type that holds the values of all versions."""
+"""Merge the versions of a schema into one type that holds the values of all versions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .avro_schema import (
+from .types import (
     JSON_TEXT,
     MOST_TYPES,
     Array,
-    AvroType,
     Enum,
     Field,
     Fixed,
@@ -17,6 +16,7 @@ from .avro_schema import (
     Record,
     Simple,
     Union,
+    ValueType,
     branch_name,
 )
 from .value_columns import MOST_COLUMNS, TooManyColumnsError
@@ -35,19 +35,19 @@ WIDER = {
 """The wider of two types. The values of long that double does not hold are rounded, as by Avro's promotion."""
 
 
-def merge_types(versions: Sequence[AvroType]) -> AvroType:
+def merge_types(versions: Sequence[ValueType]) -> ValueType:
     """Return a type for the values of all versions. Fields are merged by name, with the widest type."""
     return _merge(list(versions), (), iter(range(MOST_TYPES)))
 
 
-def _merge(types: list[AvroType], inside: tuple[str, ...], left: Iterator[int]) -> AvroType:
+def _merge(types: list[ValueType], inside: tuple[str, ...], left: Iterator[int]) -> ValueType:
     """Merge types. `inside` are the names of the records around them: a record inside itself becomes JSON text."""
     # Records that contain each other in many ways would need very many columns.
     if next(left, None) is None or len(inside) > MOST_NAMES:
         raise TooManyColumnsError(f"the schema needs too many columns; the limit is {MOST_COLUMNS}")
     nullable = any(t.kind == "null" or (isinstance(t, Union) and t.null >= 0) for t in types)
     several = any(isinstance(t, Union) and len(t.others) > 1 for t in types)
-    groups: list[list[AvroType]] = []
+    groups: list[list[ValueType]] = []
     for type_ in types:
         for branch in type_.others if isinstance(type_, Union) else [type_]:
             if branch.kind == "null":
@@ -68,7 +68,7 @@ def _merge(types: list[AvroType], inside: tuple[str, ...], left: Iterator[int]) 
     return merged[0] if len(merged) == 1 else Union(merged)
 
 
-def _same_group(a: AvroType, b: AvroType, in_union: bool) -> bool:
+def _same_group(a: ValueType, b: ValueType, in_union: bool) -> bool:
     """Return whether one column holds the values of both types. In a union, named types need the same name."""
     if isinstance(a, Simple) and isinstance(b, Simple):
         if a.logical != b.logical:
@@ -90,7 +90,7 @@ def _decimals(a: Simple | Fixed, b: Simple | Fixed) -> bool:
     )
 
 
-def _one(group: list[AvroType], inside: tuple[str, ...], left: Iterator[int]) -> AvroType:
+def _one(group: list[ValueType], inside: tuple[str, ...], left: Iterator[int]) -> ValueType:
     first = group[0]
     if isinstance(first, Record):
         records = [t for t in group if isinstance(t, Record)]

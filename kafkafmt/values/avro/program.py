@@ -18,19 +18,18 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._backend import core
-from ..constants import VALUE_OPS
-from .avro_schema import (
+from ..._backend import core
+from ...constants import VALUE_FORMATS, VALUE_OPS
+from ..errors import UnresolvableError
+from ..types import (
     JSON_TEXT,
     MISSING,
     Array,
-    AvroSchemaError,
-    AvroType,
     Enum,
     Field,
     Fixed,
@@ -38,10 +37,14 @@ from .avro_schema import (
     Record,
     Simple,
     Union,
+    ValueType,
     branch_name,
 )
-from .value_columns import Column
+from ..value_columns import Captures, Column
+from .objects import avro_text
+from .schema import is_recursive, takes_bytes
 
+FORMAT = VALUE_FORMATS.index("avro")
 CODES = {name: code for code, name in enumerate(VALUE_OPS)}
 INSTRUCTION = np.dtype([("code", "i2"), ("null_branch", "i2"), ("column", "i4"), ("jump", "i4"), ("argument", "i4")])
 PROMOTIONS = {
@@ -58,18 +61,7 @@ PROMOTIONS = {
 _PLAIN = {"boolean", "int", "long", "float", "double", "bytes", "string"}
 
 
-class UnresolvableError(AvroSchemaError):
-    """Values of the schema cannot be read as the type that was chosen."""
-
-
-@dataclass
-class Captures:
-    """The types of values that are stored as JSON text. Programs refer to them by their indexes."""
-
-    types: list[AvroType]
-
-
-def compile_avro(writer: AvroType, root: Column, captures: Captures, fill_defaults: bool = False) -> core.ValueProgram:
+def compile_avro(writer: ValueType, root: Column, captures: Captures, fill_defaults: bool = False) -> core.ValueProgram:
     """Compile a program for the values of `writer`. `fill_defaults`: a field that it lacks gets its default."""
     return _Compiler(captures, fill_defaults).program(writer, root)
 
@@ -85,7 +77,7 @@ class _Compiler:
         """Instructions that call the subroutine of a record, by the id of the record and `checked`."""
         self._pending: list[tuple[Record, bool]] = []
 
-    def program(self, writer: AvroType, root: Column) -> core.ValueProgram:
+    def program(self, writer: ValueType, root: Column) -> core.ValueProgram:
         self._value(writer, root)
         self._emit("end")
         starts = {}
@@ -100,7 +92,7 @@ class _Compiler:
                 self._code[call][3] = starts[key]
         code = np.array([tuple(i) for i in self._code], INSTRUCTION)
         return core.ValueProgram(
-            code, np.array(self._tables, np.int32), np.frombuffer(bytes(self._constants), np.uint8)
+            FORMAT, code, np.array(self._tables, np.int32), np.frombuffer(bytes(self._constants), np.uint8)
         )
 
     def _emit(self, name: str, column: int = -1, null: int = -1, argument: int = 0) -> int:
@@ -111,7 +103,7 @@ class _Compiler:
     def _ends_here(self, instruction: int) -> None:
         self._code[instruction][3] = len(self._code)
 
-    def _value(self, writer: AvroType, column: Column, null: int = -1) -> None:
+    def _value(self, writer: ValueType, column: Column, null: int = -1) -> None:
         """Emit the instructions that read a value into a column."""
         if isinstance(writer, Union):
             self._union(writer, column)
@@ -142,7 +134,7 @@ class _Compiler:
         for end in ends:
             self._ends_here(end)
 
-    def _try(self, branch: AvroType, column: Column, null: int = -1) -> bool:
+    def _try(self, branch: ValueType, column: Column, null: int = -1) -> bool:
         """Emit the instructions for the values of a branch, or none if they cannot be read."""
         start = len(self._code)
         try:
@@ -159,7 +151,7 @@ class _Compiler:
         self._tables += [len(writer.branches)] + [-1] * len(writer.branches)
         return table
 
-    def _branch(self, writer: AvroType, column: Column, null: int) -> None:
+    def _branch(self, writer: ValueType, column: Column, null: int) -> None:
         """Read a value into the member of a struct for its branch."""
         chosen = next((c for n, c in column.children if _matches(writer, c, exact=True)), None)
         chosen = chosen or next((c for n, c in column.children if _matches(writer, c, exact=False)), None)
@@ -173,7 +165,7 @@ class _Compiler:
                 self._emit("null", child.index)
         self._ends_here(start)
 
-    def _same(self, writer: AvroType, column: Column, null: int) -> None:
+    def _same(self, writer: ValueType, column: Column, null: int) -> None:
         reader = column.type
         if isinstance(writer, Record) and isinstance(reader, Record):
             self._record(writer, reader, column, null)
@@ -232,15 +224,14 @@ class _Compiler:
         self._value(type_, column)
         self._emit("defaulted")
 
-    def _capture(self, writer: AvroType, column: Column, null: int) -> None:
+    def _capture(self, writer: ValueType, column: Column, null: int) -> None:
         """Store the bytes of a value, from which JSON text is made later."""
-        self._captures.types.append(writer)
         start = self._emit("capture", column.index, null)
         self._skip(writer, checked=True)
-        self._emit("captured", column.index, argument=len(self._captures.types) - 1)
+        self._emit("captured", column.index, argument=self._captures.add(partial(avro_text, writer)))
         self._ends_here(start)
 
-    def _skip(self, writer: AvroType, checked: bool, null: int = -1) -> None:
+    def _skip(self, writer: ValueType, checked: bool, null: int = -1) -> None:
         """Emit the instructions that read a value and do not store it. `checked`: it must be valid in all respects."""
         if isinstance(writer, Union):
             if len(writer.branches) == 2 and writer.null >= 0:
@@ -256,7 +247,7 @@ class _Compiler:
             for end in ends:
                 self._ends_here(end)
         elif isinstance(writer, Record):
-            if null < 0 and not _recursive(writer):
+            if null < 0 and not is_recursive(writer):
                 for field in writer.fields:
                     self._skip(field.type, checked)
             else:
@@ -305,7 +296,7 @@ def _chosen(reader: Record, column: Column) -> list[Field]:
     return [field for field in reader.fields if field.name in names]
 
 
-def _leaf(writer: AvroType, column: Column) -> tuple[str, int]:
+def _leaf(writer: ValueType, column: Column) -> tuple[str, int]:
     """Return the instruction that reads a value without parts into a column, and its argument."""
     reader = column.type
     logical = getattr(reader, "logical", None)
@@ -340,7 +331,7 @@ def _leaf(writer: AvroType, column: Column) -> tuple[str, int]:
     raise UnresolvableError(f"values of type {branch_name(writer)} cannot be read as {branch_name(reader)}")
 
 
-def _matches(writer: AvroType, column: Column, exact: bool) -> bool:
+def _matches(writer: ValueType, column: Column, exact: bool) -> bool:
     """Return whether a branch holds the values of a type: first by an equal type, and then by promotion."""
     reader = column.type
     if isinstance(reader, Simple) and reader.record:
@@ -358,36 +349,7 @@ def _matches(writer: AvroType, column: Column, exact: bool) -> bool:
     return True
 
 
-def takes_bytes(type_: AvroType) -> int:
-    """Return 1 if each value of a type has at least one byte, and 0 otherwise."""
-    if isinstance(type_, Record):
-        return int(_recursive(type_) or any(takes_bytes(f.type) for f in type_.fields))
-    return int(type_.kind != "null" and not (isinstance(type_, Fixed) and not type_.size))
-
-
-def _recursive(record: Record) -> bool:
-    """Return whether a record contains itself."""
-    seen: set[int] = set()
-    pending: list[AvroType] = [f.type for f in record.fields]
-    while pending:
-        type_ = pending.pop()
-        if type_ is record:
-            return True
-        if id(type_) in seen:
-            continue
-        seen.add(id(type_))
-        if isinstance(type_, Record):
-            pending += [f.type for f in type_.fields]
-        elif isinstance(type_, Union):
-            pending += type_.branches
-        elif isinstance(type_, Array):
-            pending.append(type_.items)
-        elif isinstance(type_, Map):
-            pending.append(type_.values)
-    return False
-
-
-def encode_default(type_: AvroType, value: Any, out: bytearray) -> None:
+def encode_default(type_: ValueType, value: Any, out: bytearray) -> None:
     """Append the Avro encoding of a default, which a schema contains as JSON."""
     try:
         _encode(type_, value, out)
@@ -410,7 +372,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 """Types of the defaults of each type. The others are strings."""
 
 
-def _encode(type_: AvroType, value: Any, out: bytearray) -> None:
+def _encode(type_: ValueType, value: Any, out: bytearray) -> None:
     if isinstance(type_, Union):
         _encode_branch(type_, value, out)
         return

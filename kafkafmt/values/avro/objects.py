@@ -7,6 +7,7 @@ Bytes are base64 text, decimals and UUIDs are text, and dates and times are ISO 
 from __future__ import annotations
 
 import base64
+import json
 import math
 import struct
 import uuid
@@ -14,24 +15,18 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from .avro_schema import Array, AvroType, Enum, Fixed, Logical, Map, Record, Simple, Union, branch_name
+from ..errors import ValueFault
+from ..types import Array, Enum, Fixed, Logical, Map, Record, Simple, Union, ValueType, branch_name
+from .schema import takes_bytes
 
 DEEPEST = 64
 EMPTY_ITEMS = 4096
+NO_LIMIT = 1 << 62
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 DAY_MILLIS = 86_400_000
 
 
-class ValueFault(Exception):
-    """A value cannot be decoded. `code` is one of VALUE_FAULTS, and `position` is in bytes from its start."""
-
-    def __init__(self, code: str, position: int) -> None:
-        super().__init__(code)
-        self.code = code
-        self.position = position
-
-
-def avro_to_json(type_: AvroType, body: memoryview, empty_items: int = EMPTY_ITEMS) -> Any:
+def avro_to_json(type_: ValueType, body: memoryview, empty_items: int = EMPTY_ITEMS) -> Any:
     """Return the value of a body as an object for JSON. ValueFault: it is not a value of the type.
 
     `empty_items` is the number of items without bytes that it can have, in addition to its size.
@@ -43,6 +38,12 @@ def avro_to_json(type_: AvroType, body: memoryview, empty_items: int = EMPTY_ITE
     return value
 
 
+def avro_text(type_: ValueType, body: memoryview) -> str | None:
+    """Return the JSON text of a value that the core has checked. None: the value is null."""
+    value = avro_to_json(type_, body, NO_LIMIT)
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
 class _Reader:
     def __init__(self, body: memoryview, empty_items: int) -> None:
         self._body = body
@@ -51,11 +52,11 @@ class _Reader:
         """Start of the item that is being read. The branch of a union of null and another type belongs to the item."""
         self._budget = len(body) + empty_items
 
-    def value(self, type_: AvroType, depth: int) -> Any:
+    def value(self, type_: ValueType, depth: int) -> Any:
         self._item = self.position
         return self._value(type_, depth)
 
-    def _value(self, type_: AvroType, depth: int) -> Any:
+    def _value(self, type_: ValueType, depth: int) -> Any:
         # The cores allow DEEPEST recursive records and DEEPEST arrays and maps, around types as deep as schemas can be.
         if depth > 3 * DEEPEST:
             raise self._fault("too_deep")
@@ -102,10 +103,8 @@ class _Reader:
     def _fault(self, code: str) -> ValueFault:
         return ValueFault(code, self._item)
 
-    def _items(self, type_: AvroType) -> Any:
+    def _items(self, type_: ValueType) -> Any:
         """Yield once for each item of an array or map."""
-        from .avro_program import takes_bytes
-
         while True:
             items = self._long()
             if not items:
