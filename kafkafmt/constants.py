@@ -332,6 +332,7 @@ VALUE_OPS = (
     "fixed_decimal", "enum", "array", "loop", "record", "null", "union", "jump", "int_to_long",
     "int_to_float", "int_to_double", "long_to_float", "long_to_double", "float_to_double", "time_millis",
     "time_micros", "uuid", "call", "return", "capture", "captured", "default", "defaulted",
+    "rest_text", "big_endian",
 )  # fmt: skip
 """Instructions of the programs that decode Avro values. Their codes are the indexes."""
 VALUE_FAULTS = (

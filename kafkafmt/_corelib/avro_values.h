@@ -8,7 +8,8 @@ enum {  /* in the order of constants.VALUE_OPS */
     KV_END, KV_BOOLEAN, KV_INT, KV_LONG, KV_FLOAT, KV_DOUBLE, KV_TEXT, KV_BYTES, KV_FIXED_BYTES, KV_DECIMAL,
     KV_FIXED_DECIMAL, KV_ENUM, KV_ARRAY, KV_LOOP, KV_RECORD, KV_NULL, KV_UNION, KV_JUMP, KV_INT_TO_LONG,
     KV_INT_TO_FLOAT, KV_INT_TO_DOUBLE, KV_LONG_TO_FLOAT, KV_LONG_TO_DOUBLE, KV_FLOAT_TO_DOUBLE, KV_TIME_MILLIS,
-    KV_TIME_MICROS, KV_UUID, KV_CALL, KV_RETURN, KV_CAPTURE, KV_CAPTURED, KV_DEFAULT, KV_DEFAULTED
+    KV_TIME_MICROS, KV_UUID, KV_CALL, KV_RETURN, KV_CAPTURE, KV_CAPTURED, KV_DEFAULT, KV_DEFAULTED,
+    KV_REST_TEXT, KV_BIG_ENDIAN
 };
 
 typedef struct {
@@ -293,6 +294,21 @@ static int kv_decode_avro(kv_state* s, const kv_program* program, const uint8_t*
                 fault = kv_put_bytes(s, o->column, captured, p - captured, readable, 0);
                 if (fault) return fault;
                 c->offsets[++c->rows] = (int32_t)c->filled;
+                break;
+            }
+            case KV_REST_TEXT:
+                KV_ROOM();
+                KV_READ(kv_put_bytes(s, o->column, p, end - p, readable, 1));
+                c->offsets[++c->rows] = (int32_t)c->filled;
+                p = end;
+                break;
+            case KV_BIG_ENDIAN: {
+                if (end - p < o->argument) return s->at = end, KV_TRUNCATED;
+                uint64_t bits = *p & 0x80 ? UINT64_MAX : 0;
+                KV_ROOM();
+                for (int i = 0; i < o->argument; i++) bits = bits << 8 | *p++;
+                if (c->width == 4) ((int32_t*)c->data)[c->rows++] = (int32_t)bits;
+                else ((int64_t*)c->data)[c->rows++] = (int64_t)bits;
                 break;
             }
             case KV_DEFAULT:

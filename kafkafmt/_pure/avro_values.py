@@ -151,6 +151,16 @@ class AvroRun:
             if abs(number) >= 10 ** (precision if column is None else column.precision):
                 raise Fault("bad_number")
             value = b"" if column is None else number.to_bytes(column.width, "little", signed=True)
+        elif name == "rest_text":
+            value = self._raw(len(self._body))
+            try:
+                value.decode()
+            except UnicodeDecodeError:
+                raise Fault("bad_utf8") from None
+        elif name == "big_endian":
+            if len(self._body) < argument:
+                self.at = len(self._body)
+            value = int.from_bytes(self._raw(argument), "big", signed=True)
         elif name == "uuid":
             value = str(UUID(bytes=self._raw(16))).encode()
         else:

@@ -37,6 +37,7 @@ from .options import (
     Sides,
     WholeNumber,
     bytes_option,
+    framing_option,
     isolation_option,
     limit_batch_option,
     paths_argument,
@@ -50,6 +51,7 @@ from .read_errors import ReadError, read_errors_of, reading
 from .record_lines import FORMATS, LineFormat, Template, line_format, line_template
 
 if TYPE_CHECKING:
+    from ..values.sides import Formats
     from ..values.where import Test
     from .decoded_lines import TopicDecoder, TopicDecoders
 
@@ -134,11 +136,13 @@ class CatCommand(DecodingCommand):
     "--decode",
     "sides",
     type=Sides(),
-    default=(),
+    default={},
     metavar="[=key,value]",
-    help="Decode keys and values into JSON, each by the schema with which it was written. By default, both.",
+    help="Decode keys and values into JSON, each by the schema with which it was written. By default, both. A side can "
+    "have a format, such as key=string or value=avro:orders.avsc.",
 )
 @registry_option
+@framing_option
 @click.option(
     "--where",
     type=Where(),
@@ -196,8 +200,9 @@ def cat(
     headers: tuple[HeaderEquals, ...],
     value_json: tuple[JsonEquals, ...],
     only_partition_of_key: bool,
-    sides: tuple[str, ...],
+    sides: Formats,
     registry: str | None,
+    framing: str,
     where: Test | None,
     follow: bool,
     isolation: str,
@@ -242,14 +247,14 @@ def cat(
         return EXIT_DAMAGE
     if only_partition_of_key:
         choice = replace(choice, partitions=partitions_of_key(found, choice.partitions, key))
-    if (registry is not None or where is not None) and not sides:
-        raise click.UsageError("--registry and --where need --decode")
+    if (registry is not None or where is not None or framing != "auto") and not sides:
+        raise click.UsageError("--registry, --framing and --where need --decode")
     conditions = conditions_of(key, key_regex, value_regex, headers, () if sides else value_json)
     printer = _Printer(output_format, encoding, conditions, limit, on_error, choice.damaged)
     if sides:
         from .decoded_lines import TopicDecoders
 
-        printer.decode(TopicDecoders(registry, sides, where, value_json), choice.partitions)
+        printer.decode(TopicDecoders(registry, sides, framing, where, value_json, choice.partitions, limits))
     if group is not None:
         topics = tuple({d.topic for d in choice.partitions})
 
@@ -387,9 +392,7 @@ class _Printer:
         few = limit is None or (limit <= FEW_RECORDS and bool(conditions))
         self.threads = (os.cpu_count() or 1) if few else 1
 
-    def decode(self, decoders: TopicDecoders, directories: Sequence[PartitionDir]) -> None:
-        """Decode keys and values. Usage error: the topics have no schemas."""
-        decoders.check(directories)
+    def decode(self, decoders: TopicDecoders) -> None:
         self._decoders, self.threads = decoders, 1
 
     @property

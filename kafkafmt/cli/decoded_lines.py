@@ -14,35 +14,33 @@ import numpy as np
 
 from .._backend import core
 from ..log import PartitionDir
-from ..log.catalog import like
+from ..log.damage import ReadLimits
 from ..log.finding import JsonEquals
+from ..log.reading import PartitionLog
 from ..registry import SchemaRegistry, schemas
 from ..support.text import encode_json
 from ..types import Buffer, IntArray, RecordColumns, byte_view
+from ..values.prepare import NoSchemasError, side_writers
 from ..values.record_decoder import Decoded, RecordDecoder
-from ..values.sides import SIDES
+from ..values.sample import Sample
+from ..values.sides import SIDES, Formats
 from ..values.where import Test
+from ..values.writers import Writers
 from .output import tell
 from .record_lines import LineFormat, Template, json_row
 
 
 class TopicDecoder:
-    """Decodes the records of one topic. A side that has no subject in the registry keeps its bytes."""
+    """Decodes the records of one topic. A side without schemas keeps its bytes."""
 
     def __init__(
         self,
-        registry: SchemaRegistry,
-        topic: str,
-        sides: Sequence[str],
+        writers: Mapping[str, Writers],
         where: Test | None,
         value_json: tuple[JsonEquals, ...],
         undecodable: Counter[str],
     ) -> None:
-        known = registry.subjects(deleted=True)
-        subjects = {side: f"{topic}-{side}" for side in sides}
-        self.decoders: dict[str, RecordDecoder] = {
-            s: RecordDecoder(registry, subject, s) for s, subject in subjects.items() if subject in known
-        }
+        self.decoders: dict[str, RecordDecoder] = {s: RecordDecoder(found, s) for s, found in writers.items()}
         self._where, self._value_json, self._undecodable = where, value_json, undecodable
 
     @property
@@ -122,41 +120,65 @@ class TopicDecoder:
 
 
 class TopicDecoders:
-    """The decoders of all topics that `cat` prints. The schemas are read from each log directory, or from `source`."""
+    """The decoders of the topics that `cat` prints. The schemas are read from each log directory, or from `source`."""
 
     def __init__(
-        self, source: str | None, sides: Sequence[str], where: Test | None, value_json: tuple[JsonEquals, ...]
+        self,
+        source: str | None,
+        formats: Formats,
+        framing: str,
+        where: Test | None,
+        value_json: tuple[JsonEquals, ...],
+        directories: Iterable[PartitionDir],
+        limits: ReadLimits,
     ) -> None:
-        self._source, self._sides, self._where, self._value_json = source, sides, where, value_json
+        self._source, self._formats, self._framing = source, formats, framing
+        self._where, self._value_json, self._limits = where, value_json, limits
         self._registries: dict[str, SchemaRegistry] = {}
         self._decoders: dict[str, TopicDecoder] = {}
         self.undecodable: Counter[str] = Counter()
+        self._check(directories)
 
-    def check(self, directories: Iterable[PartitionDir]) -> None:
-        """Raise a usage error if no topic has schemas. Print the topics that have none, if others do."""
-        topics = {directory.topic: directory for directory in directories}
-        without = [topic for topic, directory in topics.items() if not self.of(directory).decoders]
-        if not without:
-            return
-        if len(without) == len(topics):
-            directory = topics[without[0]]
-            known = like("subject", f"{directory.topic}-value", self._registry(directory).subjects(deleted=True))
-            wanted = " or ".join(f"{directory.topic}-{side}" for side in self._sides)
-            raise click.UsageError(f"there is no subject {wanted}: {known}")
-        tell(f"topics without schemas are not decoded: {', '.join(without)}")
+    def _check(self, directories: Iterable[PartitionDir]) -> None:
+        """Plan all topics. Raise a usage error if no topic has schemas. Print the topics that have none, if others do."""
+        by_topic: dict[str, list[PartitionDir]] = {}
+        for directory in directories:
+            by_topic.setdefault(directory.topic, []).append(directory)
+        without: list[str] = []
+        problem = ""
+        for topic, partitions in by_topic.items():
+            try:
+                self._decoders[topic] = self._decoder(self._writers(partitions))
+            except NoSchemasError as error:
+                without, problem = [*without, topic], problem or str(error)
+                self._decoders[topic] = self._decoder({})
+            except (LookupError, ValueError) as error:
+                raise click.UsageError(f"topic {topic} cannot be decoded: {error}") from None
+        if without and len(without) == len(by_topic):
+            raise click.UsageError(problem)
+        if without:
+            tell(f"topics without schemas are not decoded: {', '.join(without)}")
 
     def of(self, directory: PartitionDir) -> TopicDecoder:
-        """Return the decoder of the topic of a partition."""
+        """Return the decoder of the topic of a partition, which can be new."""
         if directory.topic not in self._decoders:
-            self._decoders[directory.topic] = TopicDecoder(
-                self._registry(directory),
-                directory.topic,
-                self._sides,
-                self._where,
-                self._value_json,
-                self.undecodable,
-            )
+            self._check([directory])
         return self._decoders[directory.topic]
+
+    def _decoder(self, writers: Mapping[str, Writers]) -> TopicDecoder:
+        return TopicDecoder(writers, self._where, self._value_json, self.undecodable)
+
+    def _writers(self, directories: Sequence[PartitionDir]) -> Mapping[str, Writers]:
+        sample = Sample([PartitionLog(directory, self._limits) for directory in directories])
+        first = directories[0]
+        return side_writers(
+            first.topic,
+            self._formats,
+            lambda: self._registry(first),
+            framing=self._framing,
+            sample=sample,
+            any_subject=True,
+        )
 
     def _registry(self, directory: PartitionDir) -> SchemaRegistry:
         place = directory.path.parent if self._source is None else self._source

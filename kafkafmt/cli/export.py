@@ -43,6 +43,7 @@ from .options import (
     Names,
     Sides,
     WholeNumber,
+    framing_option,
     isolation_option,
     paths_argument,
     range_options,
@@ -128,12 +129,13 @@ class Columns(Names):
 @click.option(
     "--decode",
     type=Sides(),
-    default=(),
+    default={},
     metavar="[=key,value]",
     help="Decode keys and values into typed columns, by the schemas with which they were written. By default, both. What "
     "cannot be decoded is in the columns value_raw and value_error (key_raw and key_error), and the exit code is 1.",
 )
 @registry_option
+@framing_option
 @click.option(
     "--schema",
     metavar="SCHEMA",
@@ -206,8 +208,8 @@ def export(
             check_columns(given["columns"], str(given["output"]).endswith(".parquet"), given["decode"])
         except ValueError as error:
             raise click.UsageError(f"--{error}") from error
-    if not given["decode"] and (given["registry"] is not None or given["schema"] != "union"):
-        raise click.UsageError("--registry and --schema need --decode")
+    if not given["decode"] and (given["registry"], given["schema"], given["framing"]) != (None, "union", "auto"):
+        raise click.UsageError("--registry, --schema and --framing need --decode")
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
     if engine == "local" and (conf or given["master"] != DEFAULT_MASTER):

@@ -18,7 +18,8 @@ from ..records import BatchBuilder
 from ..support.paths import UrlPath, input_path, local_path
 from ..support.text import shown
 from ..support.times import parse_time
-from ..values.sides import SIDES
+from ..values.framing import FRAMINGS
+from ..values.sides import SIDES, SideFormat, side_formats
 from .completion import complete_topics
 from .offset_range import parse_offsets
 from .output import BYTES
@@ -131,18 +132,21 @@ class Names(ParamType[tuple[str, ...]]):
         return names
 
 
-class Sides(ParamType[tuple[str, ...]]):
-    """Click parameter type for the sides of a record: `key`, `value` or both."""
+class Sides(ParamType[dict[str, SideFormat]]):
+    """Click parameter type for what to decode, such as `key,value` or `key=string,value=avro:orders.avsc`."""
 
     name = "SIDES"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, SideFormat]:
+        if isinstance(value, dict):
             return value
-        given = value.split(",")
-        if not set(given) <= set(SIDES):
-            self.fail(f"{shown(value)} is not key, value or key,value", param, ctx)
-        return tuple(side for side in SIDES if side in given)
+        if not {part.partition("=")[0] for part in value.split(",")} <= set(SIDES):
+            text = f"{shown(value)} is not key, value or key,value; a side can have a format, such as key=string"
+            self.fail(text, param, ctx)
+        try:
+            return side_formats(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Codec(ParamType[tuple[CodecName, int | None]]):
@@ -252,13 +256,18 @@ class InputPath(ParamType[str]):
 class DecodingCommand(click.Command):
     """Click command class for commands with the option `--decode`."""
 
-    # `--decode` without a value means key and value, even if another argument follows.
+    # `--decode` without a value means key and value. Another argument can follow, such as a path.
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace `--decode` with --decode=key,value."""
+        """Give `--decode` the argument that follows if it names sides, and otherwise key,value."""
         end = args.index("--") if "--" in args else len(args)
-        args = ["--decode=key,value" if a == "--decode" else a for a in args[:end]] + args[end:]
-        return super().parse_args(ctx, args)
+        given, rest = [], args[:end]
+        while rest:
+            argument = rest.pop(0)
+            if argument == "--decode":
+                argument += "=" + (rest.pop(0) if rest and re.match("(key|value)[=,]", rest[0]) else "key,value")
+            given.append(argument)
+        return super().parse_args(ctx, given + args[end:])
 
 
 paths_argument: Decorator = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=InputPath())
@@ -296,6 +305,15 @@ registry_option: Decorator = click.option(
     "--registry",
     metavar="SOURCE",
     help="With --decode: the schemas, as PATH of `kafkafmt schemas`. By default, those in the same log directory.",
+)
+framing_option: Decorator = click.option(
+    "--framing",
+    type=click.Choice(["auto", *FRAMINGS]),
+    default="auto",
+    show_default=True,
+    help="With --decode: what precedes keys and values: the schema id of Confluent's or of Apicurio's serializers, the "
+    "fingerprint of Avro's single-object encoding, or nothing. By default, the id of Confluent's serializers, or "
+    "nothing if a file has the schema.",
 )
 isolation_option: Decorator = click.option(
     "--isolation",

@@ -6,7 +6,7 @@ pyspark and pyarrow are imported only when `export` is called.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from ..log.groups import choose_from_group
 from ..log.reading import Selection, Time, offset_bound
 from ..support import arguments
 from ..support.extras import install_line
-from ..values.sides import Decode, decoded_sides, side_of
+from ..values.sides import Decode, side_formats, side_of
 from .errors import SparkError
 from .options import (
     COLUMN_NAMES,
@@ -66,6 +66,7 @@ def export(
     decode: Decode = False,
     registry: SchemaRegistry | Source | None = None,
     schema: str | int = "union",
+    framing: str = "auto",
     file_size: int = DEFAULT_FILE_SIZE,
     partition_by: Literal["day", "hour"] | None = None,
     join_small: bool = False,
@@ -136,8 +137,9 @@ def export(
         also available. In a directory, the topic and the partition are always exported, because the
         directory names contain them. With `join_small`, the files always contain the column partition.
         With `decode`, a name such as "value.id" selects a field.
-    decode : bool, {"key", "value"} or collection of these, default False
-        Decode the keys, the values or both (True) by the schemas of a schema registry. The column
+    decode : bool, str, collection of str or mapping, default False
+        Decode the keys, the values or both (True) by the schemas of a schema registry, or in the
+        formats that a mapping has, as in `Partition.to_arrow`. The column
         ``value`` then has the type of the schemas. The column ``value_error`` has the reason if a
         value cannot be decoded, and ``value_raw`` has its bytes; the same applies to keys. Each
         topic has its own columns. A topic without schemas keeps its bytes, which `on_message`
@@ -148,6 +150,8 @@ def export(
     schema : str or int, default "union"
         The schemas that decide the columns: all versions ("union"), the "latest" one, a version, or
         an id ("id:7").
+    framing : {"auto", "confluent", "apicurio", "single-object", "none"}, default "auto"
+        What precedes the keys and values, as in `Partition.to_arrow`.
     file_size : int, default 268435456 (256 MiB)
         Target size of a Parquet file, in bytes. It must be at least 1 MiB. A file ends after the
         row group with which it reaches this size. The files of a small export are smaller, so that
@@ -253,7 +257,7 @@ def export(
     """
     given, replicas = resolve(paths, replicas)
     globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
-    sides = decoded_sides(decode)
+    sides = side_formats(decode)
     names = _column_names(columns, sides)
     numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)
     level: int | None = arguments.integer("compression_level", compression_level)
@@ -280,6 +284,7 @@ def export(
         decode=sides,
         registry=registry,
         schema=schema,
+        framing=framing,
         file_size=arguments.integer("file_size", file_size),
         partition_by=partition_by,
         join_small=join_small,
@@ -307,7 +312,7 @@ def export(
             return job.run(tasks, progress)
 
 
-def _column_names(columns: Iterable[str] | None, sides: tuple[str, ...]) -> list[str] | None:
+def _column_names(columns: Iterable[str] | None, sides: Collection[str]) -> list[str] | None:
     """Return the names of columns, and of fields of decoded sides. TypeError, ValueError: a name is wrong."""
     if not sides or isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
         return arguments.names("columns", columns, COLUMN_NAMES)

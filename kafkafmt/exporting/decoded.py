@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from ..log import Discovery, NoLogError, PartitionDir
-from ..log.catalog import Source, like
+from ..log.catalog import Source
+from ..log.damage import ReadLimits
+from ..log.reading import PartitionLog
 from ..registry import SchemaRegistry, schemas
 from ..registry.topic import TOPIC
 from ..support.text import counted, plain
 from ..values import ValueDecoding, plan_decoding
 from ..values.decoder import SideDecoder
+from ..values.prepare import NoSchemasError, side_writers
+from ..values.sample import Sample
 from ..values.sides import SIDES
-from ..values.writers import SchemaProblem
+from ..values.writers import SchemaProblem, Writers
 from .errors import DecodingError
 from .options import ExportOptions
 from .report import SchemaRecords, SideDecoded, TotalDecoded
@@ -37,17 +41,16 @@ class TopicDecoding:
     """The arguments that decode the keys and values of a topic. Picklable, because Spark sends it to tasks."""
 
     topic: str
-    registry: SchemaRegistry = field(repr=False)
-    decode: tuple[str, ...]
+    writers: Mapping[str, Writers] = field(repr=False)
+    """The schemas of each side to decode."""
     columns: tuple[str, ...] | None
     """Names of columns, and of fields such as "value.id". None selects the default columns."""
-    schema: str | int
 
     @cached_property
     def plan(self) -> ValueDecoding:
         """How keys and values are decoded. DecodingError: the options do not fit to the schemas of the topic."""
         try:
-            return plan_decoding(self.topic, self.registry, self.decode, self.columns, schema=self.schema)
+            return plan_decoding(self.topic, self.writers, self.columns)
         except (SchemaProblem, LookupError, ValueError) as error:
             raise DecodingError(f"topic {plain(self.topic)} cannot be decoded: {error}") from error
 
@@ -68,8 +71,9 @@ class TopicDecoding:
             named = {number: known[number] for number in decoder.records}
             records = Counter[SchemaKey]()
             for number, schema in named.items():
-                records[schema.schema_id, schema.subject, schema.version] += decoder.records[number]
-            found[side] = SideCounts(records, Counter(decoder.undecodable))
+                if schema is not None:
+                    records[schema.schema_id, schema.subject, schema.version] += decoder.records[number]
+            found[side] = SideCounts(decoder.records.total(), records, Counter(decoder.undecodable))
         return found
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,8 +87,9 @@ SchemaKey = tuple[int | None, str, int]
 
 @dataclass
 class SideCounts:
-    """Numbers of keys or values that were decoded, by schema, and that could not be decoded, by error code."""
+    """Numbers of keys or values that were decoded, also by schema, and that could not be decoded, by error code."""
 
+    decoded: int = 0
     records: Counter[SchemaKey] = field(default_factory=Counter)
     undecodable: Counter[str] = field(default_factory=Counter)
 
@@ -93,30 +98,42 @@ def plan_topics(
     options: ExportOptions, found: Discovery, chosen: Sequence[PartitionDir], on_message: Callable[[str], None]
 ) -> dict[str, TopicDecoding]:
     """Return how each topic with schemas is decoded. The columns are those of `options.columns`."""
-    topics = {directory.topic: directory for directory in chosen}
-    if not options.decode or not topics:
+    if not options.decode or not chosen:
         return {}
-    registry = options.registry
-    if not isinstance(registry, SchemaRegistry):
-        registry = _read_registry(registry, found, chosen, on_message)
-    known = set(registry.subjects(deleted=True))
-    plans = {}
-    for topic in topics:
-        if known & {f"{topic}-{side}" for side in options.decode}:
-            plans[topic] = TopicDecoding(topic, registry, options.decode, options.columns, options.schema)
-            _ = plans[topic].plan
+    by_topic: dict[str, list[PartitionDir]] = {}
+    for directory in chosen:
+        by_topic.setdefault(directory.topic, []).append(directory)
+
+    @cache
+    def registry() -> SchemaRegistry:
+        given = options.registry
+        return given if isinstance(given, SchemaRegistry) else _read_registry(given, found, chosen, on_message)
+
+    plans: dict[str, TopicDecoding] = {}
+    problem: Exception | None = None
+    for topic, directories in by_topic.items():
+        sample = Sample([PartitionLog(d, ReadLimits(options.max_batch_bytes)) for d in directories], options.selection)
+        try:
+            writers = side_writers(
+                topic, options.decode, registry, schema=options.schema, framing=options.framing, sample=sample
+            )
+        except NoSchemasError as error:
+            problem = problem or error
+            continue
+        except (SchemaProblem, LookupError, ValueError) as error:
+            raise DecodingError(f"topic {plain(topic)} cannot be decoded: {error}") from error
+        plans[topic] = TopicDecoding(topic, writers, options.columns)
+        _ = plans[topic].plan
     if not plans:
-        first = min(topics)
-        wanted = " or ".join(f"{first}-{side}" for side in options.decode)
-        more = f", and none of {counted(len(topics) - 1, 'other topic')}" if len(topics) > 1 else ""
-        raise DecodingError(f"there is no subject {wanted}{more}: {like('subject', f'{first}-value', sorted(known))}")
-    for topic in topics:
+        more = f", and none of {counted(len(by_topic) - 1, 'other topic')}" if len(by_topic) > 1 else ""
+        raise DecodingError(f"{problem}{more}")
+    for topic in by_topic:
         if topic not in plans:
             on_message(
                 f"topic {plain(topic)} has no schemas in the registry; its keys and values are exported as bytes"
             )
     if options.single_file:
-        _check_same(plans, list(topics))
+        _check_same(plans, list(by_topic))
     return plans
 
 
@@ -151,6 +168,7 @@ def total_decoded(sides: Sequence[str], results: Iterable[dict[str, SideCounts]]
     totals = {side: SideCounts() for side in sides}
     for result in results:
         for side, counts in result.items():
+            totals[side].decoded += counts.decoded
             totals[side].records.update(counts.records)
             totals[side].undecodable.update(counts.undecodable)
     return TotalDecoded(*(_side(totals[side]) if side in totals else None for side in SIDES))
@@ -159,7 +177,7 @@ def total_decoded(sides: Sequence[str], results: Iterable[dict[str, SideCounts]]
 def _side(counts: SideCounts) -> SideDecoded:
     by_subject = sorted(counts.records.items(), key=lambda item: (item[0][1], item[0][2]))
     return SideDecoded(
-        sum(counts.records.values()),
+        counts.decoded,
         sum(counts.undecodable.values()),
         dict(sorted(counts.undecodable.items())),
         tuple(SchemaRecords(*key, records) for key, records in by_subject if records),

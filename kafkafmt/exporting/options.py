@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from ..log.reading import EVERYTHING, OffsetBound, OffsetRange, Selection
 from ..support.arguments import one_of
 from ..support.paths import check_output, without_secrets
 from ..support.text import shown
-from ..values.sides import side_of
+from ..values.sides import SideFormat, side_of
 
 if TYPE_CHECKING:
     from ..log.catalog import Source
@@ -83,8 +83,9 @@ class ExportOptions:
     join_small: bool = False
     columns: tuple[str, ...] | None = None
     """Names and order of the columns. None selects all columns of Spark's Kafka source."""
-    decode: tuple[str, ...] = ()
-    """Sides of the records to decode: "key", "value" or both."""
+    decode: Mapping[str, SideFormat] = field(default_factory=dict)
+    """The formats of the sides to decode."""
+    framing: str = "auto"
     registry: SchemaRegistry | Source | None = field(default=None, repr=False)
     """The schemas. None selects those in the log directory."""
     schema: str | int = "union"
@@ -107,8 +108,8 @@ class ExportOptions:
         one_of("compression", self.compression, CODECS)
         if self.partition_by is not None:
             one_of("partition_by", self.partition_by, PERIODS)
-        if not self.decode and (self.registry is not None or self.schema != "union"):
-            raise ValueError("registry and schema need decode; pass decode=True too")
+        if not self.decode and (self.registry is not None or self.schema != "union" or self.framing != "auto"):
+            raise ValueError("registry, schema and framing need decode; pass decode=True too")
         if isinstance(self.schema, bool) or not isinstance(self.schema, str | int):
             raise TypeError(f'schema must be "union", "latest", a version or "id:N", not {shown(self.schema)}')
         if self.columns is not None:
@@ -171,7 +172,8 @@ class ExportOptions:
 
     def _decode_options(self) -> dict[str, Any]:
         registry = None if self.registry is None else without_secrets(str(self.registry))
-        return {"decode": list(self.decode), "registry": registry, "schema": str(self.schema)}
+        sides = [side if given == SideFormat() else f"{side}={given}" for side, given in self.decode.items()]
+        return {"decode": sides, "registry": registry, "schema": str(self.schema), "framing": self.framing}
 
 
 def check_output_name(output: str | PathLike[str]) -> None:
@@ -186,7 +188,7 @@ def check_output_name(output: str | PathLike[str]) -> None:
         )
 
 
-def check_columns(columns: tuple[str, ...], single_file: bool, decode: tuple[str, ...] = ()) -> None:
+def check_columns(columns: tuple[str, ...], single_file: bool, decode: Collection[str] = ()) -> None:
     """Raise ValueError if a column is given twice, or if there would be none. Unknown names are accepted."""
     # A single file also contains the columns topic and partition.
     if twice := sorted({name for name in columns if columns.count(name) > 1}):

@@ -103,7 +103,7 @@ def make_report(
     reads, writes = [p.read for p in partitions], [p.written for p in partitions]
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
     doubts = sum(len(p.in_doubt) for p in partitions)
-    decoded = total_decoded(options.decode, (r.decoded for r in results)) if options.decode else None
+    decoded = total_decoded(list(options.decode), (r.decoded for r in results)) if options.decode else None
     undecodable = decoded is not None and decoded.undecodable
     return ExportReport(
         ok=not doubts and not unreadable and not undecodable and not any(q.spans for q in quarantined),

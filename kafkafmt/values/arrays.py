@@ -8,7 +8,10 @@ import numpy as np
 
 from ..log.catalog import Source
 from ..registry import SchemaRegistry, schemas
+from ..support.arguments import one_of
+from .framing import CONFLUENT, framing_of
 from .sides import UNION
+from .writers import SubjectWriters
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +25,7 @@ def decode_values(
     registry: SchemaRegistry | Source,
     subject: str,
     schema: str | int = UNION,
+    framing: str = "auto",
     on_undecodable: OnUndecodable = "keep",
 ) -> pa.RecordBatch:
     """Decode bytes that were written with the schemas of a registry, for example in a UDF or in a consumer.
@@ -36,6 +40,8 @@ def decode_values(
         Subject of the schemas, for example "orders-value".
     schema : "union", "latest", int or "id:N", default "union"
         Which schemas decide the columns, as in `Partition.to_arrow`.
+    framing : {"auto", "confluent", "apicurio", "single-object", "none"}, default "auto"
+        What precedes the values, as in `Partition.to_arrow`.
     on_undecodable : {"keep", "fail"}, default "keep"
         What to do with bytes that cannot be decoded: return null, the reason and the bytes, or raise
         an error.
@@ -67,9 +73,9 @@ def decode_values(
 
     if not isinstance(registry, SchemaRegistry):
         registry = schemas(registry)
-    if on_undecodable not in ("keep", "fail"):
-        raise ValueError(f'on_undecodable is {on_undecodable!r}; it must be "keep" or "fail"')
-    decoder = SideDecoder(ValuePlan(registry, subject, schema), "value", False, on_undecodable == "fail", "item")
+    fails = one_of("on_undecodable", on_undecodable, ("keep", "fail")) == "fail"
+    writers = SubjectWriters(registry, subject, schema, framing_of(framing, CONFLUENT))
+    decoder = SideDecoder(ValuePlan(writers), "value", False, fails, "item")
     first = 0
     for array in _binary_arrays(values):
         positions, lengths, data = _spans(array)

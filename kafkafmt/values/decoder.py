@@ -15,14 +15,13 @@ from ..arrow.buffer_pool import shared_pool
 from ..constants import VALUE_FAULTS
 from ..types import Buffer, IntArray, LengthArray, byte_view
 from .errors import UndecodableError
+from .framing import CONFLUENT, NONE, Key
 from .plan import ValuePlan
-from .record_decoder import GUID_PREFIX, PREFIX, schema_key
 from .value_columns import DECIMAL_LIMITS, build_array
 from .writers import SchemaProblem
 
 NO_VALUE, UNKNOWN = -1, -2
 """Indexes of programs for records without a value, and for schema ids that are not known yet."""
-NO_SCHEMA_ID = SchemaProblem("no_schema_id", "it does not begin with a schema id")
 MOST_DIRECT_IDS = 1 << 20
 """Ids below this number are looked up in an array."""
 
@@ -68,20 +67,7 @@ class SideDecoder:
         # `header_ids` has the schema ids that headers contain, by row. Their values have no prefix.
         rows, view = len(lengths), byte_view(source)
         which, bodies, sizes = np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int32)
-        problems: dict[int, SchemaProblem] = {}
-        while core.choose_programs(source, positions, lengths, self._known, which, bodies, sizes):
-            first = int(np.argmax(which == UNKNOWN))
-            key = schema_key(view[positions[first] : positions[first] + min(lengths[first], GUID_PREFIX)])
-            if first in header_ids or not self._learn(key):
-                problems = self._resolve(view, positions, lengths, which, bodies, sizes, header_ids)
-                break
-        for row, schema_id in header_ids.items():
-            if lengths[row] >= 0:
-                program = self._program(schema_key(memoryview(schema_id)))
-                if isinstance(program, SchemaProblem):
-                    problems[row], which[row] = program, NO_VALUE
-                else:
-                    which[row], bodies[row], sizes[row] = program, positions[row], lengths[row]
+        problems = self._choose(view, source, positions, lengths, which, bodies, sizes, header_ids)
         first, faults = self._builder.rows, self._faults(rows)
         n = self._builder.decode(self._plan.programs, which, source, bodies, sizes, faults)
         self._count(which, faults[:n, 0])
@@ -111,6 +97,40 @@ class SideDecoder:
         self._errors, self._raw, self.size = {}, {}, 0
         return array, errors, raw
 
+    def _choose(
+        self,
+        view: memoryview,
+        source: Buffer,
+        positions: IntArray,
+        lengths: LengthArray,
+        which: LengthArray,
+        bodies: IntArray,
+        sizes: LengthArray,
+        header_ids: Mapping[int, bytes],
+    ) -> dict[int, SchemaProblem]:
+        """Find the program and the body of each key or value. Return the rows that have no program."""
+        framing = self._plan.framing
+        if framing is not CONFLUENT:
+            program = self._plan.program_of(None) if framing is NONE else UNKNOWN
+            assert isinstance(program, int)
+            which[:], bodies[:], sizes[:] = np.where(lengths < 0, NO_VALUE, program), positions, lengths
+            return {} if framing is NONE else self._resolve(view, positions, lengths, which, bodies, sizes, {})
+        problems: dict[int, SchemaProblem] = {}
+        while core.choose_programs(source, positions, lengths, self._known, which, bodies, sizes):
+            first = int(np.argmax(which == UNKNOWN))
+            start = framing.read(view[positions[first] : positions[first] + min(lengths[first], framing.longest)])
+            if first in header_ids or start is None or not self._learn(start[0]):
+                problems = self._resolve(view, positions, lengths, which, bodies, sizes, header_ids)
+                break
+        for row, schema_id in header_ids.items():
+            if lengths[row] >= 0:
+                program = self._program(framing.read(memoryview(schema_id)))
+                if isinstance(program, SchemaProblem):
+                    problems[row], which[row] = program, NO_VALUE
+                else:
+                    which[row], bodies[row], sizes[row] = program, positions[row], lengths[row]
+        return problems
+
     def _resolve(
         self,
         view: memoryview,
@@ -121,32 +141,34 @@ class SideDecoder:
         sizes: LengthArray,
         header_ids: Mapping[int, bytes],
     ) -> dict[int, SchemaProblem]:
-        """Find the programs of schema ids that are not known yet. Return the rows that have none."""
-        problems = {}
-        seen: dict[int | str | None, int | SchemaProblem] = {}
+        """Find the programs of schemas that are not known yet. Return the rows that have none."""
+        problems, framing = {}, self._plan.framing
+        seen: dict[tuple[Key, int] | None, int | SchemaProblem] = {}
         for row in np.flatnonzero(which == UNKNOWN).tolist():
             if row in header_ids:
                 continue
             at, size = int(positions[row]), int(lengths[row])
-            key = schema_key(view[at : at + min(size, GUID_PREFIX)])
-            if key not in seen:
-                seen[key] = self._program(key)
-            program = seen[key]
+            start = framing.read(view[at : at + min(size, framing.longest)])
+            if start not in seen:
+                seen[start] = self._program(start)
+            program = seen[start]
             if isinstance(program, SchemaProblem):
                 problems[row], which[row] = program, NO_VALUE
                 continue
-            prefix = PREFIX if isinstance(key, int) else GUID_PREFIX
-            which[row], bodies[row], sizes[row] = program, at + prefix, size - prefix
-        for key in seen:
-            self._learn(key)
+            assert start is not None
+            which[row], bodies[row], sizes[row] = program, at + start[1], size - start[1]
+        for start in filter(None, seen if framing is CONFLUENT else ()):
+            self._learn(start[0])
         return problems
 
-    def _program(self, key: int | str | None) -> int | SchemaProblem:
-        return NO_SCHEMA_ID if key is None else self._plan.program_of(key)
+    def _program(self, start: tuple[Key, int] | None) -> int | SchemaProblem:
+        if start is None:
+            return SchemaProblem("no_schema_id", self._plan.framing.missing)
+        return self._plan.program_of(start[0])
 
-    def _learn(self, key: int | str | None) -> bool:
+    def _learn(self, key: Key) -> bool:
         """Remember the program of a schema id, so that the core finds it. Return False if that is not possible."""
-        program = self._program(key)
+        program = self._plan.program_of(key)
         if not isinstance(key, int) or key >= MOST_DIRECT_IDS or isinstance(program, SchemaProblem):
             return False
         if key >= len(self._known):

@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from ..arrow.builder import SCHEMA, schema_of
 from ..log.catalog import like
-from ..registry import SchemaRegistry
+from ..support.arguments import one_of
 from ..support.text import shown
 from .decoder import SideDecoder
 from .plan import ValuePlan
-from .sides import SIDES, UNION, Decode, decoded_sides, side_of
+from .sides import SIDES, side_of
 from .types import Record
 from .value_columns import Column, Fields
+from .writers import Writers
 
 OnUndecodable: TypeAlias = Literal["keep", "fail"]
 
@@ -38,30 +39,20 @@ class ValueDecoding:
 
 def plan_decoding(
     topic: str,
-    registry: SchemaRegistry,
-    decode: Decode,
+    writers: Mapping[str, Writers],
     columns: Sequence[str] | None = None,
     *,
-    schema: str | int = UNION,
     raw: bool = False,
     on_undecodable: OnUndecodable = "keep",
 ) -> ValueDecoding:
-    """Return how the keys and values of a topic are decoded."""
-    if on_undecodable not in ("keep", "fail"):
-        raise ValueError(f'on_undecodable is {shown(on_undecodable)}; it must be "keep" or "fail"')
+    """Return how the keys and values of a topic are decoded. `writers` has the schemas of each decoded side."""
+    one_of("on_undecodable", on_undecodable, ("keep", "fail"))
     names, fields = _split_columns(columns)
     plans = {}
-    sides, subjects = decoded_sides(decode), set(registry.subjects(deleted=True))
-    by_id = len(sides) == 1 and str(schema).startswith("id:")  # the id of a value is not that of a key
-    for side in sides:
-        subject = f"{topic}-{side}"
-        if side in names and (subject in subjects or by_id):
-            plans[side] = ValuePlan(registry, subject, schema, fields.get(side))
+    for side, found in writers.items():
+        if side in names:
+            plans[side] = ValuePlan(found, fields.get(side))
             _check_fields(plans[side].root, fields.get(side), side)
-    if not plans and not subjects & {f"{topic}-{side}" for side in sides}:
-        wanted = " or ".join(f"{topic}-{side}" for side in sides)
-        known = like("subject", f"{topic}-value", sorted(subjects))
-        raise ValueError(f"there is no subject {wanted}: {known}")
     for side in fields:
         if side not in plans:
             raise ValueError(f"{side} is not decoded, so it has no fields; there is no subject {topic}-{side}")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..registry import RegisteredSchema, SchemaRegistry
+from ..registry import RegisteredSchema
 from .errors import ValueFault
-from .writers import SchemaProblem, Writer, find_schema, parse_writer
-
-PREFIX, GUID_PREFIX = 5, 17
-"""Sizes of the prefixes of Confluent's serializers: a zero and the schema id, or a one and a GUID."""
+from .framing import CONFLUENT, Key
+from .writers import SchemaProblem, Writer, Writers
 
 
 class Undecodable(NamedTuple):
@@ -41,47 +38,42 @@ class Decoded(NamedTuple):
 
 
 class RecordDecoder:
-    """Decodes the keys or values of one subject. Several threads can use it."""
+    """Decodes the keys or values of a topic. Several threads can use it."""
 
-    def __init__(self, registry: SchemaRegistry, subject: str, side: str) -> None:
-        self._registry, self._subject, self._header = registry, subject, f"__{side}_schema_id"
-        self._writers: dict[int | str, tuple[RegisteredSchema, Writer] | SchemaProblem] = {}
+    def __init__(self, writers: Writers, side: str) -> None:
+        self._writers, self._header = writers, f"__{side}_schema_id"
+        self._found: dict[Key, tuple[RegisteredSchema | None, Writer] | SchemaProblem] = {}
 
     def decode(self, raw: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Decoded:
         """Decode a key or value. None stays None. A schema id in the headers of its record has priority."""
         if raw is None:
             return Decoded(None)
-        in_header = next(
-            (value for name, value in reversed(headers) if name == self._header and value is not None), None
-        )
-        key = schema_key(memoryview(raw if in_header is None else in_header))
-        if key is None:
-            return Decoded(None, None, Undecodable("no_schema_id", "it does not begin with a schema id", 0))
-        found = self._writer(key)
+        framing = self._writers.framing
+        in_header = schema_header(headers, self._header) if framing is CONFLUENT else None
+        start = framing.read(memoryview(raw if in_header is None else in_header))
+        if start is None:
+            return Decoded(None, None, Undecodable("no_schema_id", framing.missing, 0))
+        key, prefix = start
+        found = self._find(key)
         if isinstance(found, SchemaProblem):
             return Decoded(None, None, Undecodable(found.code, found.message, None))
         schema, writer = found
-        prefix = 0 if in_header is not None else PREFIX if isinstance(key, int) else GUID_PREFIX
+        prefix = prefix if in_header is None else 0
         try:
             return Decoded(writer.to_json(memoryview(raw)[prefix:]), schema)
         except ValueFault as fault:
             position = prefix + fault.position
             return Decoded(None, schema, Undecodable(fault.code, f"{fault.code} at byte {position}", position))
 
-    def _writer(self, key: int | str) -> tuple[RegisteredSchema, Writer] | SchemaProblem:
-        if key not in self._writers:
+    def _find(self, key: Key) -> tuple[RegisteredSchema | None, Writer] | SchemaProblem:
+        if key not in self._found:
             try:
-                schema = find_schema(self._registry, key, self._subject)
-                self._writers[key] = schema, parse_writer(self._registry, schema)
+                self._found[key] = self._writers.find(key)
             except SchemaProblem as problem:
-                self._writers[key] = problem
-        return self._writers[key]
+                self._found[key] = problem
+        return self._found[key]
 
 
-def schema_key(raw: memoryview) -> int | str | None:
-    """Return the schema id or the GUID with which a key or value begins, or None."""
-    if len(raw) >= PREFIX and raw[0] == 0:
-        return int.from_bytes(raw[1:PREFIX], "big")
-    if len(raw) >= GUID_PREFIX and raw[0] == 1:
-        return str(uuid.UUID(bytes=bytes(raw[1:GUID_PREFIX])))
-    return None
+def schema_header(headers: Sequence[tuple[str, bytes | None]], name: str) -> bytes | None:
+    """Return the last header with a name whose value is not null. It has the schema id of a side."""
+    return next((value for n, value in reversed(headers) if n == name and value is not None), None)

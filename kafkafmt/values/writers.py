@@ -1,19 +1,25 @@
-"""Find the schema with which a key or value was written, and parse it."""
+"""Find the schemas with which keys and values were written, and parse them."""
 
 # pyarrow is not imported here, because `cat --decode` does not need it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..registry import RegisteredSchema, SchemaNotFoundError, SchemaRegistry
 from ..registry.models import AVRO
+from ..support.text import shown
 from .errors import InvalidSchemaError
+from .framing import CONFLUENT, NONE, Framing, Key
+from .sides import UNION
 from .types import ValueType
 
 if TYPE_CHECKING:
     from .._backend import core
     from .value_columns import Captures, Column
+
+LATEST = "latest"
 
 
 class SchemaProblem(Exception):
@@ -39,12 +45,95 @@ class Writer(Protocol):
         ...
 
 
-def find_schema(registry: SchemaRegistry, key: int | str, subject: str) -> RegisteredSchema:
-    """Return the schema with an id or a GUID. SchemaProblem: there is none."""
-    try:
-        return registry.get_schema(key, subject) if isinstance(key, int) else registry.get_by_guid(key)
-    except SchemaNotFoundError as error:
-        raise SchemaProblem("unknown_schema", str(error)) from None
+class Writers(Protocol):
+    """The schemas of the keys or values of a topic. Picklable, because Spark sends it to tasks."""
+
+    framing: Framing
+    choice: str | int
+    """Which schemas decide the columns."""
+
+    def chosen(self) -> Sequence[Writer]:
+        """Return the schemas that decide the columns. ValueError: none of them can be used."""
+        ...
+
+    def find(self, key: Key) -> tuple[RegisteredSchema | None, Writer]:
+        """Return the schema that a prefix names. SchemaProblem: it does not exist or cannot be used."""
+        ...
+
+
+class OneWriter:
+    """A schema that is not in a registry."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.framing: Framing = NONE
+        self.choice: str | int = UNION
+
+    def chosen(self) -> Sequence[Writer]:
+        return [self._writer]
+
+    def find(self, key: Key) -> tuple[RegisteredSchema | None, Writer]:
+        return None, self._writer
+
+
+class SubjectWriters:
+    """The schemas of a subject. `is_fixed`: all values were written with the chosen one, whatever precedes them."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        subject: str,
+        choice: str | int = UNION,
+        framing: Framing = CONFLUENT,
+        is_fixed: bool = False,
+    ) -> None:
+        self._registry = registry
+        self.subject: str = subject
+        self.choice: str | int = choice
+        self.framing: Framing = framing
+        self._only = _only(_chosen(registry, subject, choice), subject) if is_fixed or framing is NONE else None
+        self._writers: dict[tuple[str, int], Writer] = {}
+
+    def chosen(self) -> Sequence[Writer]:
+        """Return the schemas that decide the columns. Versions that cannot be used are left out if others remain."""
+        writers, problems = [], []
+        for schema in _chosen(self._registry, self.subject, self.choice):
+            try:
+                writers.append(self._parsed(schema))
+            except SchemaProblem as problem:
+                problems.append(problem)
+        if not writers:
+            raise ValueError(f"the values of subject {self.subject} cannot be decoded: {problems[-1]}")
+        return writers
+
+    def find(self, key: Key) -> tuple[RegisteredSchema | None, Writer]:
+        schema = self._only or self._schema(key)
+        return schema, self._parsed(schema)
+
+    def _schema(self, key: Key) -> RegisteredSchema:
+        if isinstance(key, bytes):
+            from .avro.fingerprint import with_fingerprint
+
+            found = with_fingerprint(key, self._registry)
+            if found is None:
+                raise SchemaProblem("unknown_schema", f"there is no schema with the fingerprint {key.hex()}")
+            return found
+        assert key is not None
+        try:
+            if isinstance(key, int):
+                return self._registry.get_schema(key, self.subject)
+            return self._registry.get_by_guid(key)
+        except SchemaNotFoundError as error:
+            raise SchemaProblem("unknown_schema", str(error)) from None
+
+    def _parsed(self, schema: RegisteredSchema) -> Writer:
+        place = schema.subject, schema.version
+        if place not in self._writers:
+            self._writers[place] = parse_writer(self._registry, schema)
+        return self._writers[place]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_writers": {}}
 
 
 def parse_writer(registry: SchemaRegistry, schema: RegisteredSchema) -> Writer:
@@ -62,3 +151,25 @@ def parse_writer(registry: SchemaRegistry, schema: RegisteredSchema) -> Writer:
     except (InvalidSchemaError, SchemaNotFoundError) as error:
         place = f"version {schema.version} of subject {schema.subject}"
         raise SchemaProblem("invalid_schema", f"{place} is invalid: {error}") from None
+
+
+def _only(schemas: Sequence[RegisteredSchema], subject: str) -> RegisteredSchema:
+    if len(schemas) == 1:
+        return schemas[0]
+    raise ValueError(
+        f"the values do not name their schema, but subject {subject} has {len(schemas)} versions; choose one with "
+        'schema, such as "latest"'
+    )
+
+
+def _chosen(registry: SchemaRegistry, subject: str, choice: str | int) -> Sequence[RegisteredSchema]:
+    """Return the schemas that decide the columns."""
+    if choice == UNION:
+        return [registry.get_version(subject, n) for n in registry.get_versions(subject, deleted=True)]
+    if choice == LATEST:
+        return [registry.get_latest_version(subject)]
+    if isinstance(choice, str) and choice.startswith("id:") and choice[3:].isdecimal():
+        return [registry.get_schema(int(choice[3:]), subject)]
+    if type(choice) is int or (isinstance(choice, str) and choice.isdecimal()):
+        return [registry.get_version(subject, int(choice))]
+    raise ValueError(f'schema is {shown(choice)}; it must be "union", "latest", a version or "id:N"')

@@ -34,7 +34,7 @@ from .frames import Frames
 from .offsets import PartitionOffsets
 from .pieces import PartitionBatches
 from .selection_arguments import SelectionArguments, parse_selection
-from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_columns, split_arguments
+from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -302,8 +302,8 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         **options
             Keyword arguments that select records: start, end, start_time, end_time, on_error,
             control, below_log_start, isolation and partial. `records` describes them. Keyword
-            arguments that decode keys and values: decode, registry, schema, raw and
-            on_undecodable. `to_arrow` describes them.
+            arguments that decode keys and values: decode, registry, schema, framing, raw
+            and on_undecodable. `to_arrow` describes them.
 
         Returns
         -------
@@ -327,7 +327,10 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         at the same time.
         """
         chosen, values = split_arguments(options)
-        return self.plan_batches(plan_columns(self.log.directory, columns, values), threads, limit, chosen)
+        return self.plan_batches(self._plan(columns, values, chosen), threads, limit, chosen)
+
+    def _plan(self, columns: Sequence[str] | None, values: ValueArguments, selection: SelectionArguments) -> ArrowPlan:
+        return plan_topic([self.log], columns, values, parse_selection(selection, "columns", "threads", "limit")[0])
 
     def plan_batches(
         self, plan: ArrowPlan, threads: int | None, limit: int | None, selection: SelectionArguments
@@ -371,7 +374,7 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         from ..arrow.builder import reader
 
         selection, values = split_arguments(options)
-        plan = plan_columns(self.log.directory, columns, values)
+        plan = self._plan(columns, values, selection)
         return reader(plan.schema, self.plan_batches(plan, threads, limit, selection))
 
     def to_arrow(
@@ -405,15 +408,28 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
             Largest number of records to return. By default, there is no limit.
         start, end, start_time, end_time, on_error, control, below_log_start, isolation, partial : optional
             Records to return. `records` describes these arguments.
-        decode : bool, "key", "value" or list of both, default False
+        decode : bool, "key", "value", list of both, or mapping, default False
             Decode keys, values or both (True) into typed columns, by the schemas of a schema
-            registry. Bytes are returned for a side that has no schemas.
+            registry. Bytes are returned for a side that has no schemas. A mapping has the format of
+            each side, such as ``{"key": "string", "value": "avro:orders.avsc"}``. The formats are:
+
+            - "auto": by the schemas of the subject that is named after the topic, or that the first
+              values name. "auto:SUBJECT" names it.
+            - "avro:FILE": by the schema in a file.
+            - "string", "uuid", "short", "int32", "int64", "float", "double": as Kafka's own
+              serializers write them.
+            - "bytes": not decoded.
         registry : SchemaRegistry, str or os.PathLike, optional
             The schemas, or what `kafkafmt.schemas` accepts. By default, those of the topic
             ``_schemas`` in the same log directory.
         schema : "union", "latest", int or "id:N", default "union"
             Which schemas decide the columns: all versions of the subject, merged by the names of
             their fields, the latest version, one version, or the schema with an id.
+        framing : {"auto", "confluent", "apicurio", "single-object", "none"}, default "auto"
+            What precedes keys and values: the schema id of Confluent's serializers (four bytes, a
+            GUID, or in a header), the id of Apicurio's (eight bytes), the fingerprint of Avro's
+            single-object encoding, or nothing. By default, the id of Confluent's serializers, or
+            nothing if the schema is in a file.
         raw : bool, default False
             Return the bytes of all decoded keys and values too.
         on_undecodable : {"keep", "fail"}, default "keep"

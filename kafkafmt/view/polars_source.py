@@ -91,7 +91,7 @@ def scan_polars(
     threads : int, optional
         Largest number of threads, 1 or higher. By default, the number of CPUs.
     **values
-        Keyword arguments that decode the keys and values of one topic: decode, registry, schema,
+        Keyword arguments that decode the keys and values of one topic: decode, registry, schema, framing,
         raw and on_undecodable. `Partition.to_arrow` describes them. The schemas are read before the
         first query.
 
@@ -144,7 +144,7 @@ def scan_polars(
         return [p for p in log.partitions if (p.topic, p.partition) in chosen]
 
     # Find the partitions now, so that a wrong path raises an error before the query runs.
-    plan = plan_topic([p.log.directory for p in partitions()], columns, values)
+    plan = plan_topic([p.log for p in partitions()], columns, values, selection)
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None

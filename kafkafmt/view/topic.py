@@ -19,7 +19,7 @@ from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_limi
 from .frames import Frames
 from .many import read_batches, read_records
 from .partition import Partition
-from .selection_arguments import SelectionArguments
+from .selection_arguments import SelectionArguments, parse_selection
 from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Topic(Frames, OpenedLog):
         **options
             Keyword arguments that select records in each partition: start, end, start_time,
             end_time, on_error, control, below_log_start, isolation and partial. `Partition.records`
-            describes them. Keyword arguments that decode keys and values: decode, registry, schema,
+            describes them. Keyword arguments that decode keys and values: decode, registry, schema, framing,
             raw and on_undecodable. `Partition.to_arrow` describes them.
 
         Returns
@@ -223,7 +223,7 @@ class Topic(Frames, OpenedLog):
         at the same time.
         """
         selection, values = split_arguments(options)
-        plan = self._plan(columns, values)
+        plan = self._plan(columns, values, selection)
         return SharedIterator(read_batches(self.partitions, plan, threads, ordered, limit, selection))
 
     def to_reader(
@@ -242,12 +242,13 @@ class Topic(Frames, OpenedLog):
         from ..arrow.builder import reader
 
         selection, values = split_arguments(options)
-        plan = self._plan(columns, values)
+        plan = self._plan(columns, values, selection)
         batches = read_batches(self.partitions, plan, threads, True, limit, selection)
         return reader(plan.schema, SharedIterator(batches))
 
-    def _plan(self, columns: Sequence[str] | None, values: ValueArguments) -> ArrowPlan:
-        return plan_topic([p.log.directory for p in self.partitions], columns, values)
+    def _plan(self, columns: Sequence[str] | None, values: ValueArguments, selection: SelectionArguments) -> ArrowPlan:
+        parsed, _ = parse_selection(selection, "columns", "threads", "ordered", "limit")
+        return plan_topic([p.log for p in self.partitions], columns, values, parsed)
 
     def to_arrow(
         self,

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..log import PartitionDir
-from ..support.text import shown
 from .selection_arguments import SelectionArguments
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..log.catalog import Source
+    from ..log.reading import PartitionLog, Selection
     from ..registry import SchemaRegistry
     from ..values import ValueDecoding
+    from ..values.sides import Decode
 
 
 class ValueArguments(TypedDict, total=False):
     """Keyword arguments that decode keys and values. `Partition.to_arrow` describes them."""
 
-    decode: bool | Literal["key", "value"] | Sequence[Literal["key", "value"]]
+    decode: Decode
     registry: SchemaRegistry | Source | None
     schema: str | int
+    framing: str
     raw: bool
     on_undecodable: Literal["keep", "fail"]
 
@@ -57,18 +58,14 @@ def split_arguments(given: ArrowArguments) -> tuple[SelectionArguments, ValueArg
     return selection, values
 
 
-def plan_topic(directories: Iterable[PartitionDir], columns: Sequence[str] | None, values: ValueArguments) -> ArrowPlan:
-    """Return the columns of an Arrow result of several partitions. If values are decoded, they need the same topic."""
-    first: dict[str, PartitionDir] = {}
-    for directory in directories:
-        first.setdefault(directory.topic, directory)
-    if len(first) > 1 and values.get("decode", False) is not False:
-        raise ValueError(f"decode needs a single topic, but {len(first)} topics are read; choose one")
-    return plan_columns(next(iter(first.values()), None), columns, values)
+def plan_topic(
+    logs: Sequence[PartitionLog], columns: Sequence[str] | None, values: ValueArguments, selection: Selection
+) -> ArrowPlan:
+    """Return the columns of an Arrow result of several partitions. If values are decoded, they need the same topic.
 
-
-def plan_columns(directory: PartitionDir | None, columns: Sequence[str] | None, values: ValueArguments) -> ArrowPlan:
-    """Return the columns of an Arrow result. By default, the schemas are those in the same log directory."""
+    By default, the schemas are those in the same log directory. Types without a schema are those of the
+    first selected records.
+    """
     from ..arrow.builder import schema_of
 
     options: dict[str, Any] = dict(values)
@@ -78,14 +75,23 @@ def plan_columns(directory: PartitionDir | None, columns: Sequence[str] | None, 
             name = next(iter(options), "registry")
             raise ValueError(f"{name} needs decode; pass decode=True too")
         return ArrowPlan(schema_of(columns))
-    if directory is None:
-        raise ValueError("decode needs a topic, but there is no partition")
+    topics = {log.directory.topic for log in logs}
+    if len(topics) != 1:
+        found = f"{len(topics)} topics are read; choose one" if topics else "there is no partition"
+        raise ValueError(f"decode needs a single topic, but {found}")
     from ..registry import SchemaRegistry, schemas
     from ..values import plan_decoding
+    from ..values.prepare import side_writers
+    from ..values.sample import Sample
+    from ..values.sides import side_formats
 
-    if not isinstance(registry, SchemaRegistry):
-        registry = schemas(directory.path.parent if registry is None else registry)
-    if decode is not True and not isinstance(decode, str) and not isinstance(decode, Sequence):
-        raise TypeError(f'decode is {shown(decode)}; it must be True, "key", "value" or a list of both')
-    decoding = plan_decoding(directory.topic, registry, decode, columns, **options)
+    def read_registry() -> SchemaRegistry:
+        if isinstance(registry, SchemaRegistry):
+            return registry
+        return schemas(logs[0].directory.path.parent if registry is None else registry)
+
+    how = {name: options.pop(name) for name in ("schema", "framing") if name in options}
+    topic = topics.pop()
+    writers = side_writers(topic, side_formats(decode), read_registry, sample=Sample(logs, selection), **how)
+    decoding = plan_decoding(topic, writers, columns, **options)
     return ArrowPlan(decoding.schema, decoding)

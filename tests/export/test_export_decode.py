@@ -23,6 +23,7 @@ from exporting import RunExport, assert_no_leftovers
 
 import kafkafmt
 from kafkafmt.exporting.local_engine import LocalEngine
+from kafkafmt.values.sides import side_formats
 
 START = 1_767_225_600_000
 FIRST: dict[str, Any] = {
@@ -157,7 +158,7 @@ def test_directory_contains_decoded_values(data: Path, tmp_path: Path) -> None:
 
 
 def test_spark_writes_the_same_files(data: Path, tmp_path: Path, run_export: RunExport) -> None:
-    report, out = run_export([data], topics=("orders",), decode=("key", "value"))
+    report, out = run_export([data], topics=("orders",), decode=side_formats(True))
     table = pq.read_table(out / "data", partitioning=None)
     check_orders(report, table, data)
     assert table.schema == export(data, tmp_path / "local", decode=True)[1].schema
@@ -175,7 +176,9 @@ def test_small_splits_of_a_single_file_keep_their_values(data: Path, tmp_path: P
     for n in range(40):
         orders(data, [second(n), payload(FIRST, 1, {"id": n, "country": "x" * 40_000})] * 2)
     out = tmp_path / "out.parquet"
-    job = job_of([data], topics=("orders",), output=out, decode=("value",), engine="local", split_bytes=100_000)
+    job = job_of(
+        [data], topics=("orders",), output=out, decode=side_formats("value"), engine="local", split_bytes=100_000
+    )
     assert job.run(LocalEngine(2)).written.records == 193
     assert pq.read_table(out).to_pylist() == expected(data).to_pylist()
 
@@ -340,7 +343,7 @@ def test_resumed_export_needs_columns_that_fit_to_the_earlier_ones(data: Path, t
     [
         ({"decode": "values"}, 'decode is \'values\'; it must be True, "key", "value" or both'),
         ({"decode": []}, "decode is"),
-        ({"schema": "latest"}, "registry and schema need decode"),
+        ({"schema": "latest"}, "registry, schema and framing need decode"),
         (
             {"decode": True, "schema": "newest"},
             'topic orders cannot be decoded: schema is .newest.; it must be "union"',
@@ -387,7 +390,7 @@ def test_command(data: Path, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "a.parquet")["value"].to_pylist()[0] == {"id": 0}
     assert "decoded" not in run("-O", tmp_path / "raw").stdout
     wrong: list[tuple[list[Any], str]] = [
-        (["--registry", data], "--registry and --schema need --decode"),
+        (["--registry", data], "--registry, --schema and --framing need --decode"),
         (["--columns", "value.id"], "--columns has 'value.id', a field of the value, which is not decoded"),
         (["--decode", "--columns", "value.idd"], "topic orders cannot be decoded: value has no field 'idd'"),
         (["--decode=both"], "'both' is not key, value or key,value"),

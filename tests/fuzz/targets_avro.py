@@ -18,6 +18,7 @@ from kafkafmt.values import decoder, plan
 from kafkafmt.values.avro.objects import avro_to_json
 from kafkafmt.values.avro.schema import parse_avro
 from kafkafmt.values.errors import ValueFault
+from kafkafmt.values.writers import SubjectWriters
 
 from .case import Case
 from .mutate_bytes import mutate
@@ -178,7 +179,7 @@ def avro_columns(case: Case) -> Any:
 
 
 def _decoded(schema: Any, stored: list[bytes], fields: Any) -> tuple[Any, list[str | None], Any]:
-    found = decoder.SideDecoder(plan.ValuePlan(registry_of(schema), "t-value", "union", fields), "value")
+    found = decoder.SideDecoder(plan.ValuePlan(SubjectWriters(registry_of(schema), "t-value"), fields), "value")
     sizes = np.array([len(raw) for raw in stored], np.int32)
     positions = np.cumsum(sizes, dtype=np.int64) - sizes
     found.add(b"".join(stored), positions, sizes, np.arange(len(stored), dtype=np.int64))

@@ -19,6 +19,7 @@ from kafkafmt.registry import RegisteredSchema, SchemaRegistry
 from kafkafmt.registry.models import schema_guid
 from kafkafmt.values.decoder import SideDecoder
 from kafkafmt.values.plan import ValuePlan
+from kafkafmt.values.writers import SubjectWriters
 
 
 class Columns(NamedTuple):
@@ -79,7 +80,7 @@ def decode_columns(
 ) -> Columns:
     """Decode values that begin with a schema id. `batch` is the number of values in each call of the decoder."""
     with using(core):
-        decoder = SideDecoder(ValuePlan(registry, "t-value", schema, fields), "value")
+        decoder = SideDecoder(ValuePlan(SubjectWriters(registry, "t-value", schema), fields), "value")
         step = batch or max(len(stored), 1)
         for start in range(0, len(stored), step):
             some = stored[start : start + step]

@@ -15,6 +15,7 @@ from kafkafmt.registry import SchemaReference
 from kafkafmt.values.avro.schema import parse_avro
 from kafkafmt.values.errors import InvalidSchemaError
 from kafkafmt.values.record_decoder import RecordDecoder
+from kafkafmt.values.writers import SubjectWriters
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +91,11 @@ def test_deep_schema_is_refused(core: ModuleType) -> None:
         else:
             with pytest.raises(ValueError, match=r"cannot be decoded: .* invalid: "):
                 decode_columns(core, registry_of(version(text=text)), [framed(b"\x02")])
-            error = RecordDecoder(registry_of(version(text=text)), "t-value", "value").decode(framed(b"\x02")).error
+            error = (
+                RecordDecoder(SubjectWriters(registry_of(version(text=text)), "t-value"), "value")
+                .decode(framed(b"\x02"))
+                .error
+            )
             assert error is not None
             assert error.code == "invalid_schema"
 
@@ -164,7 +169,7 @@ def test_schema_that_grows_exponentially_is_refused(core: ModuleType, leaf: str)
     result = decode_columns(core, registry, [framed(b"", 1), framed(b"\x02", 2)])
     assert str(result.errors[0]).startswith("invalid_schema: ")
     assert result.values == [None, 1]
-    error = RecordDecoder(registry, "t-value", "value").decode(framed(b"", 1)).error
+    error = RecordDecoder(SubjectWriters(registry, "t-value"), "value").decode(framed(b"", 1)).error
     assert error is not None
     assert error.code == "invalid_schema"
 
@@ -180,12 +185,14 @@ def test_records_that_all_contain_each_other(core: ModuleType) -> None:
         schema = record(*fields, name=names[i])
     with pytest.raises(ValueError, match="columns; the limit is"):
         decode_columns(core, registry_of(schema), [framed(b"\0\0")])
-    assert RecordDecoder(registry_of(schema), "t-value", "value").decode(framed(b"\0" * 9)).error is None
+    assert (
+        RecordDecoder(SubjectWriters(registry_of(schema), "t-value"), "value").decode(framed(b"\0" * 9)).error is None
+    )
 
 
 def test_wide_fixed_type(core: ModuleType) -> None:
     schema = record({"name": "wide", "type": fixed(size=2**31 - 1)}, {"name": "x", "type": "int"})
-    error = RecordDecoder(registry_of(schema), "t-value", "value").decode(framed(b"abc")).error
+    error = RecordDecoder(SubjectWriters(registry_of(schema), "t-value"), "value").decode(framed(b"abc")).error
     assert error is not None
     assert error.code == "truncated"
     with pytest.raises(ValueError, match="F"):

@@ -11,6 +11,7 @@ from avro_schemas import encode
 from decoding_values import decode_columns, framed, registry_of, version
 
 from kafkafmt.values.record_decoder import RecordDecoder
+from kafkafmt.values.writers import SubjectWriters
 
 HUGE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
 LEAST = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
@@ -110,7 +111,7 @@ def test_broken_value_has_an_error_with_a_position(
     assert result.errors == [None, (code, position + 9), None, (code, position + 9)]
     assert result.values == [None] * 4
     assert result.raw == [None, stored, None, stored]
-    error = RecordDecoder(registry_of(schema), "t-value", "value").decode(stored).error
+    error = RecordDecoder(SubjectWriters(registry_of(schema), "t-value"), "value").decode(stored).error
     assert error is not None
     assert (error.code, error.position) == (code, position + 9)
     alone = decode_columns(core, registry_of(type_), [framed(body)])
@@ -200,7 +201,7 @@ def test_deep_data_is_an_error(core: ModuleType) -> None:
         result = decode_columns(core, registry, [stored, framed(b"\0")])
         assert result.errors[0] is not None
         assert result.errors[0][0] == "too_deep"
-        error = RecordDecoder(registry, "t-value", "value").decode(stored).error
+        error = RecordDecoder(SubjectWriters(registry, "t-value"), "value").decode(stored).error
         assert error is not None
         assert error.code == "too_deep"
 
@@ -268,7 +269,7 @@ def test_schema_that_cannot_be_used(core: ModuleType, other: Any, error: str) ->
     assert str(result.errors[0]).startswith(error)
     assert result.errors[1:] == [None, None]
     assert result.values == [None, None, 1]
-    found = RecordDecoder(registry, "t-value", "value").decode(framed(b"\x02", 2)).error
+    found = RecordDecoder(SubjectWriters(registry, "t-value"), "value").decode(framed(b"\x02", 2)).error
     assert found is not None
     assert (f"{found.code}: {found.message}", found.position) == (result.errors[0], None)
 

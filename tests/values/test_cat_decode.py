@@ -192,8 +192,8 @@ def test_where_with_other_conditions(log: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--where", "value.id = 1"], "--registry and --where need --decode"),
-        (["--registry", "x"], "--registry and --where need --decode"),
+        (["--where", "value.id = 1"], "--registry, --framing and --where need --decode"),
+        (["--registry", "x"], "--registry, --framing and --where need --decode"),
         (["--decode", "--where", "value.id"], "it ends where an operator"),
         (["--decode=values"], "'values' is not key, value or key,value"),
         (["--decode="], "is not key, value or key,value"),

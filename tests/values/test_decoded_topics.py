@@ -173,7 +173,7 @@ def test_options_need_decode(good: Path, options: Any) -> None:
 
 
 def test_wrong_on_undecodable_is_a_usage_error(good: Path) -> None:
-    with pytest.raises(ValueError, match='"keep" or "fail"'):
+    with pytest.raises(ValueError, match="'keep' or 'fail'"):
         rows(good, on_undecodable="skip")
 
 

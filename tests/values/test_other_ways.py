@@ -61,12 +61,33 @@ def test_cat_reads_schema_ids_in_headers(log: Path) -> None:
     assert done.stdout.count('{"id":7}') == sum(expected == 7 for _, _, expected in CASES)
 
 
-def test_id_of_a_schema_needs_no_subject(tmp_path: Path) -> None:
+def test_subject_is_that_of_the_schema_that_the_values_name(tmp_path: Path) -> None:
     path = write_log(tmp_path / "log", [(b"k", framed(BODY))], [version(ORDER, 1, 1, "a-record-name")])
+    for schema in ("union", "id:1"):
+        table = kafkafmt.open(path)["t"].to_arrow(["key", "value"], decode=True, schema=schema)
+        assert table.to_pylist() == [{"key": b"k", "value": {"id": 7}, "value_error": None, "value_raw": None}]
+    assert '{"id":7}' in inside("cat", path, "-t", "t", "--decode").stdout
+
+
+def test_values_of_two_subjects(tmp_path: Path) -> None:
+    versions = [version(ORDER, 1, 1, "orders"), version("string", 1, 2, "names")]
+    path = write_log(tmp_path / "log", [(b"k", framed(BODY)), (b"k", framed(b"\x02a", 2))], versions)
     topic = kafkafmt.open(path)["t"]
-    with pytest.raises(ValueError, match="there is no subject t-key or t-value"):
-        topic.to_arrow(decode=True, schema="id:1")
-    assert topic.to_arrow(["key", "value"], decode="value", schema="id:1").to_pylist()[0]["value"] == {"id": 7}
+    with pytest.raises(ValueError, match="the values of t have the subjects orders and names; choose one"):
+        topic.to_arrow(decode=True)
+    table = topic.to_arrow(["value"], decode={"value": "auto:orders"})
+    assert table["value"].to_pylist() == [{"id": 7}, None]
+    assert "invalid_schema" in table["value_error"].to_pylist()[1]
+    done = inside("cat", path, "-t", "t", "--decode", "-f", "%s ")
+    assert (done.stdout, done.returncode) == ('{"id":7} "a" ', 0)
+
+
+def test_values_that_only_resemble_schema_ids_are_left_alone(tmp_path: Path) -> None:
+    path = write_log(
+        tmp_path / "log", [(bytes([0, 0, 0, 0, 1, 0, 0, 0]), framed(BODY))], [version(ORDER, 1, 1, "orders")]
+    )
+    table = kafkafmt.open(path)["t"].to_arrow(["key", "value"], decode=True)
+    assert table["key"].to_pylist() == [bytes([0, 0, 0, 0, 1, 0, 0, 0])]
 
 
 def test_column_of_errors_alone_is_refused(log: Path) -> None:

@@ -66,6 +66,13 @@ def compile_avro(writer: ValueType, root: Column, captures: Captures, fill_defau
     return _Compiler(captures, fill_defaults).program(writer, root)
 
 
+def program_of_all(root: Column, size: int) -> core.ValueProgram:
+    """Return a program that reads a whole value: a big-endian number of `size` bytes, or a text if that is 0."""
+    name = "big_endian" if size else "rest_text"
+    code = np.array([(CODES[name], -1, root.index, 1, size), (CODES["end"], -1, -1, 2, 0)], INSTRUCTION)
+    return core.ValueProgram(FORMAT, code, np.empty(0, np.int32), np.empty(0, np.uint8))
+
+
 class _Compiler:
     def __init__(self, captures: Captures, fill_defaults: bool) -> None:
         self._captures = captures

@@ -1,0 +1,190 @@
+"""Decode keys and values in formats that the user names: Kafka's own serializers, schema files and other framings."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from avro_schemas import encode
+from command import inside
+from decoded_logs import write_log
+from decoding_values import framed, using, version
+
+import kafkafmt
+from kafkafmt.values.avro.fingerprint import fingerprint_of
+from kafkafmt.values.sides import side_formats
+
+ORDER = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
+BODY = encode(ORDER, {"id": 7})
+PLAIN = [
+    ("string", "grüße".encode(), "grüße", pa.string()),
+    ("string", b"", "", pa.string()),
+    ("uuid", b"123e4567-e89b-12d3-a456-426614174000", "123e4567-e89b-12d3-a456-426614174000", pa.string()),
+    ("short", struct.pack(">h", -2), -2, pa.int32()),
+    ("int32", struct.pack(">i", -(2**31)), -(2**31), pa.int32()),
+    ("int64", struct.pack(">q", 2**63 - 1), 2**63 - 1, pa.int64()),
+    ("float", struct.pack(">f", 0.5), 0.5, pa.float32()),
+    ("double", struct.pack(">d", -0.1), -0.1, pa.float64()),
+]
+
+
+@pytest.mark.parametrize(("name", "stored", "expected", "type_"), PLAIN)
+def test_plain_formats(
+    core: ModuleType, tmp_path: Path, name: str, stored: bytes, expected: Any, type_: pa.DataType
+) -> None:
+    path = write_log(tmp_path / "log", [(stored, stored), (None, None)], [])
+    with using(core):
+        table = kafkafmt.open(path)["t"].to_arrow(["key", "value"], decode={"key": name, "value": "bytes"})
+    assert table.schema.field("key").type == type_
+    assert table["key"].to_pylist() == [expected, None]
+    assert table["value"].to_pylist() == [stored, None]
+    assert table["key_error"].null_count == 2
+    lines = inside("cat", path, "-t", "t", "--decode", f"value={name}", "--format", "json").stdout.splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [expected, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "error"),
+    [
+        ("string", b"ab\xff", "bad_utf8 at byte 0"),
+        ("int32", b"\0\0\0", "truncated at byte 3"),
+        ("int32", b"\0\0\0\0\0", "trailing_bytes at byte 4"),
+        ("double", b"", "truncated at byte 0"),
+    ],
+)
+def test_bad_plain_values(core: ModuleType, tmp_path: Path, name: str, stored: bytes, error: str) -> None:
+    path = write_log(tmp_path / "log", [(b"k", stored)], [])
+    with using(core):
+        table = kafkafmt.open(path)["t"].to_arrow(["value"], decode={"value": name})
+    assert table.to_pylist() == [{"value": None, "value_error": error, "value_raw": stored}]
+    done = inside("cat", path, "-t", "t", "--decode", f"value={name}", "--format", "json")
+    assert done.returncode == 1
+    code, _, position = error.partition(" at byte ")
+    assert json.loads(done.stdout)["value_error"] == {"error": code, "message": error, "position": int(position)}
+
+
+@pytest.fixture
+def schema_file(tmp_path: Path) -> Path:
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(ORDER))
+    return file
+
+
+def test_schema_in_a_file(core: ModuleType, tmp_path: Path, schema_file: Path) -> None:
+    path = write_log(tmp_path / "log", [(b"k", BODY), (b"k", None), (b"k", BODY + b"x")], [])
+    given = {"value": f"avro:{schema_file}"}
+    with using(core):
+        table = kafkafmt.open(path)["t"].to_arrow(["value"], decode=given)
+    assert table["value"].to_pylist() == [{"id": 7}, None, None]
+    assert table["value_error"].to_pylist() == [None, None, "trailing_bytes at byte 1"]
+    done = inside("cat", path, "-t", "t", "--decode", f"value=avro:{schema_file}", "-f", "%s ", "-n", "1")
+    assert done.stdout == '{"id":7} '
+
+
+def test_framings(core: ModuleType, tmp_path: Path, schema_file: Path) -> None:
+    fingerprint = fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(ORDER), "CRC-64-AVRO")
+    single = b"\xc3\x01" + bytes.fromhex(fingerprint) + BODY
+    apicurio = b"\0" + (12).to_bytes(8, "big") + BODY
+    records = [(b"k", framed(BODY, 99)), (b"k", single), (b"k", apicurio), (b"k", BODY), (b"k", None)]
+    path = write_log(tmp_path / "log", records, [version(ORDER, 1, 12)])
+    topic = kafkafmt.open(path)["t"]
+
+    def rows(framing: str, value: str) -> list[tuple[Any, str]]:
+        with using(core):
+            table = topic.to_arrow(["value"], decode={"value": value}, framing=framing)
+        values = [None if v is None else v["id"] for v in table["value"].to_pylist()]
+        errors = [(text or "").partition(" at")[0].partition(":")[0] for text in table["value_error"].to_pylist()]
+        return list(zip(values, errors, strict=True))
+
+    none, file = "no_schema_id", f"avro:{schema_file}"
+    assert rows("single-object", "auto") == [(None, none), (7, ""), (None, none), (None, none), (None, "")]
+    assert rows("single-object", file) == rows("single-object", "auto")
+    assert rows("apicurio", "auto") == [
+        (None, "unknown_schema" if len(BODY) > 3 else none),
+        (None, none),
+        (7, ""),
+        (None, none),
+        (None, ""),
+    ]
+    assert rows("confluent", file)[0] == (7, "")
+    assert rows("confluent", "auto")[0] == (None, "unknown_schema")
+    assert rows("none", "auto")[3:] == [(7, ""), (None, "")]
+    for framing, offset in (("single-object", 1), ("apicurio", 2), ("none", 3)):
+        done = inside(
+            "cat", path, "-t", "t", "--decode=value", "--framing", framing, "-o", f"{offset}:{offset + 1}", "-f", "%s"
+        )
+        assert done.stdout == '{"id":7}'
+
+
+def test_framing_none_needs_one_schema(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log", [(b"k", BODY)], [version(ORDER, 1, 1), version("string", 2, 2)])
+    topic = kafkafmt.open(path)["t"]
+    with pytest.raises(ValueError, match='subject t-value has 2 versions; choose one with schema, such as "latest"'):
+        topic.to_arrow(decode="value", framing="none")
+    assert topic.to_arrow(decode="value", framing="none", schema=1)["value"].to_pylist() == [{"id": 7}]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "string",
+        {"type": "string", "logicalType": "uuid"},
+        ["null", "int"],
+        {"type": "array", "items": {"type": "map", "values": "long"}},
+        {
+            "type": "record", "name": "a.R", "doc": "x", "aliases": ["b.R"],
+            "fields": [
+                {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A", "B"], "default": "A"}, "default": "B"},
+                {"name": "f", "type": {"type": "fixed", "name": "c.F", "size": 16, "logicalType": "uuid"}},
+                {"name": "next", "type": ["null", "R"]},
+                {"name": "g", "type": "c.F"},
+            ],
+        },
+    ],
+)  # fmt: skip
+def test_fingerprints(schema: Any) -> None:
+    expected = fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(schema), "CRC-64-AVRO")
+    assert fingerprint_of(json.dumps(schema)).hex() == expected
+
+
+@pytest.mark.parametrize(
+    ("decode", "message"),
+    [
+        ({"value": "avr"}, "the format of the value is 'avr'; it must be auto, avro"),
+        ({"value": "string:x"}, "the format of the value"),
+        ({"value": "avro:"}, "the format of the value"),
+        ({"value": "avro:a#b"}, "only protobuf has messages"),
+        ({"values": "avro"}, "decode is"),
+        ("key=string,valu", "decode is"),
+        (3, "decode is 3"),
+        ({}, "decode is"),
+    ],
+)
+def test_wrong_formats(decode: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        side_formats(decode)
+
+
+def test_missing_files_and_subjects(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log", [(b"k", BODY)], [version(ORDER)])
+    topic = kafkafmt.open(path)["t"]
+    with pytest.raises(FileNotFoundError):
+        topic.to_arrow(decode={"value": f"avro:{tmp_path}/none.avsc"})
+    with pytest.raises(ValueError, match="there is no subject t-valeu: the only subject is t-value"):
+        topic.to_arrow(decode={"value": "auto:t-valeu"})
+    with pytest.raises(ValueError, match="framing is 'no'"):
+        topic.to_arrow(decode=True, framing="no")
+    done = inside("cat", path, "-t", "t", "--decode", f"value=avro:{tmp_path}/none.avsc")
+    assert done.returncode == 3
+    assert "none.avsc" in done.stderr
+
+
+def test_fingerprint_of_the_specification() -> None:
+    # The first case of share/test/data/schema-tests.txt of Avro: 8247732601305521295 is that of "int".
+    assert fingerprint_of('{"type": "int"}') == (8247732601305521295).to_bytes(8, "little")
