@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from .kraft.cluster_metadata import MetadataRangeError, metadata
     from .log import LogDirectory, LogSettings, LogWriter, StrayPartitionWarning
     from .log.groups import GroupNotFoundError
-    from .log.inspecting import describe, diff, dump, stats
+    from .log.inspecting import describe, diff, dump
     from .log.repairing import OutputPlaceError, salvage
     from .log.rewriting import RestoreError, restore, rewrite
     from .log.verifying import verify
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .support.installation import doctor
     from .values import UndecodableError, decode_values
     from .view.polars_source import scan_polars
+    from .view.stats import stats
 
     __version__: str
 
@@ -107,7 +108,7 @@ _HOMES = {
     "scan_polars": "view.polars_source",
     "schemas": "registry",
     "serve": "server",
-    "stats": "log.inspecting",
+    "stats": "view.stats",
     "verify": "log.verifying",
 }
 """The module that defines each public name. It is imported on first use, so that `import kafkafmt` is fast."""

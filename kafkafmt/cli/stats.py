@@ -10,12 +10,26 @@ from typing import Any
 import click
 
 from ..log.catalog import PartitionNotFoundError
-from ..log.inspecting import TOP, Content, Sizes, StatsReport, TopicStats
-from ..log.inspecting import stats as stats_of
-from ..support.text import counted, plain
+from ..log.inspecting import TOP, Content, DecodedSide, Sizes, StatsReport, TopicStats
+from ..registry import SchemaNotFoundError
+from ..support.text import counted, offset_range, plain
+from ..values.prepare import NoSchemasError
+from ..values.sides import Formats
+from ..view.stats import stats as stats_of
 from .chart import sparkline
 from .choosing import not_there, tell_nothing_to_read
-from .options import LocalPath, WholeNumber, choice_options, jobs_option, paths_argument, reading_options
+from .options import (
+    DecodingCommand,
+    LocalPath,
+    Sides,
+    WholeNumber,
+    choice_options,
+    framing_option,
+    jobs_option,
+    paths_argument,
+    reading_options,
+    registry_option,
+)
 from .output import moment, print_report, progress_bar, say, show, show_table, tell
 
 UNKNOWN = "?"
@@ -24,10 +38,12 @@ SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
 LABEL = 12
 """Width of the first column, which contains labels such as `keys` and `headers`, in characters."""
 LONGEST_KEY = 40
-"""Longer keys and header keys are truncated to this number of characters."""
+"""Longer keys, header keys and values are truncated to this number of characters."""
+MOST_LINES = 8
+"""Largest number of partitions that are listed for a schema."""
 
 
-@click.command(epilog="\b\nExample: kafkafmt stats /var/lib/kafka/data -t 'orders*' --deep")
+@click.command(cls=DecodingCommand, epilog="\b\nExample: kafkafmt stats /var/lib/kafka/data -t 'orders*' --deep")
 @paths_argument
 @choice_options
 @click.option(
@@ -44,6 +60,17 @@ LONGEST_KEY = 40
     help="Largest number of keys, header keys and producers to list.",
 )
 @click.option(
+    "--decode",
+    "sides",
+    type=Sides(),
+    default={},
+    metavar="[=key,value]",
+    help="Also decode all keys and values, and show how many records each schema has, what cannot be decoded, and the "
+    "nulls and the range of each field. By default, both.",
+)
+@registry_option
+@framing_option
+@click.option(
     "--plot",
     "plot_file",
     metavar="FILE",
@@ -58,6 +85,9 @@ def stats(
     numbers: list[int],
     deep: bool,
     top: int,
+    sides: Formats,
+    registry: str | None,
+    framing: str,
     plot_file: str | None,
     jobs: int,
     replicas: str | None,
@@ -71,8 +101,10 @@ def stats(
 
     Only records from the log start offset onwards are counted. "bytes" is the size of the .log
     files. If a partition cannot be read, an error message names it, and the exit code is 3. If there
-    is damage, the exit code is 1.
+    is damage, or if keys or values cannot be decoded, the exit code is 1.
     """
+    if not sides and (registry is not None or framing != "auto"):
+        raise click.UsageError("--registry and --framing need --decode")
     if plot_file is not None:
         from ..log.inspecting import check_plot_path
 
@@ -88,6 +120,9 @@ def stats(
                 partitions=numbers,
                 deep=deep,
                 top=top,
+                decode=sides or False,
+                registry=registry,
+                framing=framing,
                 replicas=replicas,
                 max_batch_bytes=max_batch_bytes,
                 threads=jobs,
@@ -96,6 +131,8 @@ def stats(
             )
     except PartitionNotFoundError as error:
         raise not_there(error) from None
+    except (NoSchemasError, SchemaNotFoundError) as error:
+        raise click.UsageError(str(error)) from None
     if not report.topics and not report.unreadable:
         tell_nothing_to_read()
     if plot_file is not None and report.topics:
@@ -189,8 +226,32 @@ def _show_topic(t: TopicStats) -> None:
             else ""
         )
         _line("producers", f"{known}{_top((f'id {i}', n) for i, n in p.top.items())}{more}")
+    for side, decoded in (t.decoded or {}).items():
+        _show_decoded(side, decoded)
     if c.rate.buckets:
         _show_rate(c)
+
+
+def _show_decoded(side: str, decoded: DecodedSide) -> None:
+    errors = ", ".join(f"{n:,} {code}" for code, n in decoded.by_error.items())
+    undecodable = f"; {decoded.undecodable:,} cannot be decoded ({errors})" if errors else ""
+    _line(f"{side}s", f"{decoded.records:,} decoded{undecodable}")
+    for use in decoded.by_schema:
+        places = ", ".join(
+            f"partition {p}: {offset_range(*ends)}" for p, ends in sorted(use.offsets.items())[:MOST_LINES]
+        )
+        more = f" and {len(use.offsets) - MOST_LINES} more" if len(use.offsets) > MOST_LINES else ""
+        name = f"{plain(use.subject)} version {use.version}" + ("" if use.id is None else f" (id {use.id})")
+        _line("", f"{name}: {counted(use.records, 'record')}; {places}{more}")
+    for field in decoded.fields:
+        if field.min is not None or field.nulls:
+            spread = "" if field.min is None else f"{_value(field.min)} to {_value(field.max)}"
+            nulls = counted(field.nulls, "null") if field.nulls else ""
+            _line("", f"{plain(field.name)}: {'; '.join(filter(None, (spread, nulls)))}")
+
+
+def _value(value: Any) -> str:
+    return _short(plain(str(value).lower() if isinstance(value, bool) else str(value)))
 
 
 def _show_rate(c: Content) -> None:

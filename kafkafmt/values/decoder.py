@@ -52,6 +52,8 @@ class SideDecoder:
         """Size of the keys or values that were decoded since the last `finish`."""
         self.records: Counter[int] = Counter()
         """Number of decoded records of each program."""
+        self.extents: dict[int, tuple[int, int]] = {}
+        """First and last offset of the records of each program, also of those that could not be decoded."""
         self.undecodable: Counter[str] = Counter()
         """Number of records that could not be decoded, by error code."""
 
@@ -70,7 +72,7 @@ class SideDecoder:
         problems = self._choose(view, source, positions, lengths, which, bodies, sizes, header_ids)
         first, faults = self._builder.rows, self._faults(rows)
         n = self._builder.decode(self._plan.programs, which, source, bodies, sizes, faults)
-        self._count(which, faults[:n, 0])
+        self._count(which, faults[:n, 0], offsets)
         self.size += core.total_length(lengths, rows)
         if n or problems:
             found = [(row, problem.code, 0, problem.message) for row, problem in problems.items()]
@@ -178,15 +180,16 @@ class SideDecoder:
         self._known[key] = program
         return True
 
-    def _count(self, which: LengthArray, faulty: IntArray) -> None:
+    def _count(self, which: LengthArray, faulty: IntArray, offsets: IntArray) -> None:
         """Count the decoded records of each program."""
-        if len(self._plan.programs) == 1:
-            self.records[0] += len(which) - int(np.count_nonzero(which < 0)) - len(faulty)
-            return
         counts = np.bincount(which + 1)
-        counts -= np.bincount(which[faulty] + 1, minlength=len(counts))
+        decoded = counts - np.bincount(which[faulty] + 1, minlength=len(counts))
         for program in np.flatnonzero(counts[1:]).tolist():
-            self.records[program] += int(counts[program + 1])
+            self.records[program] += int(decoded[program + 1])
+            rows = np.flatnonzero(which == program)
+            first, last = int(offsets[rows[0]]), int(offsets[rows[-1]])
+            low, high = self.extents.get(program, (first, last))
+            self.extents[program] = min(low, first), max(high, last)
 
     def _faults(self, rows: int) -> IntArray:
         """Return an array for the faults of `rows` records. It is reused."""

@@ -37,7 +37,8 @@ def side_writers(
 ) -> dict[str, Writers]:
     """Return the schemas of each side to decode. A side without schemas is left out.
 
-    With `any_subject`, the values of a side can have several subjects. `registry` is called if a side needs it. NoSchemasError: no side has schemas. ValueError: an argument is wrong.
+    With `any_subject`, the values of a side can have several subjects. `registry` is called if a side needs it.
+    NoSchemasError: no side has schemas. ValueError: an argument is wrong.
     """
     found: dict[str, Writers] = {}
     finder = _Finder(topic, cache(registry), schema, framing, sample or Sample(), any_subject)

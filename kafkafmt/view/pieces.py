@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..log import PartitionLog
 from ..log.reading import OffsetInterval, OnDamage, PartitionPieces
@@ -41,7 +41,10 @@ class PartitionBatches(PartitionPieces["pa.RecordBatch"]):
     def _new_builder(self) -> ArrowBuilder:
         from ..arrow.builder import ArrowBuilder
 
-        return ArrowBuilder(self._log.topic, self._log.partition, self._plan.schema, decoders=self._plan.decoders())
+        return ArrowBuilder(self._log.topic, self._log.partition, self._plan.schema, decoders=self._new_decoders())
+
+    def _new_decoders(self) -> Mapping[str, Any]:
+        return self._plan.decoders()
 
     def _is_full(self, stored: int) -> bool:
         from ..arrow.columns import TARGET_BYTES

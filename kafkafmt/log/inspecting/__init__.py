@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     )
     from .stats_api import TOP, stats
     from .stats_plot import PERIODS, check_plot_path
-    from .stats_report import Content, PartitionStats, Rate, Sizes, StatsReport, TopicStats
+    from .stats_report import (
+        Content,
+        DecodedSide,
+        FieldContent,
+        PartitionStats,
+        Rate,
+        SchemaUse,
+        Sizes,
+        StatsReport,
+        TopicStats,
+    )
 else:
     __getattr__ = names_on_demand(
         __name__,
@@ -41,14 +51,14 @@ else:
             ),
             "stats_api": ("TOP", "stats"),
             "stats_plot": ("PERIODS", "check_plot_path"),
-            "stats_report": ("Content", "PartitionStats", "Rate", "Sizes", "StatsReport", "TopicStats"),
+            "stats_report": ("Content", "DecodedSide", "FieldContent", "PartitionStats", "Rate", "SchemaUse", "Sizes", "StatsReport", "TopicStats"),
         },
     )  # fmt: skip
 
 __all__ = [
-    "BOOTSTRAP", "METADATA_SNAPSHOT", "PERIODS", "TOP", "Content", "DiffReport", "Difference", "DumpedBatch",
-    "DumpedFile", "DumpedProducer", "DumpedRecord", "EmptyIndex", "GroupReport", "GroupTotal", "InvalidBytes", "Item",
+    "BOOTSTRAP", "METADATA_SNAPSHOT", "PERIODS", "TOP", "Content", "DecodedSide", "DiffReport", "Difference",
+    "DumpedBatch", "DumpedFile", "DumpedProducer", "DumpedRecord", "EmptyIndex", "FieldContent", "GroupReport", "GroupTotal", "InvalidBytes", "Item",
     "OffsetGap", "OffsetIndexEntry", "PartitionDiff", "PartitionStats", "PartitionSummary", "Problem", "Rate",
-    "SaneIndex", "Sizes", "StatsReport", "Summary", "TimeIndexEntry", "TopicStats", "TransactionIndexEntry",
+    "SaneIndex", "SchemaUse", "Sizes", "StatsReport", "Summary", "TimeIndexEntry", "TopicStats", "TransactionIndexEntry",
     "check_plot_path", "describe", "diff", "dump", "report_groups", "stats",
 ]  # fmt: skip

@@ -47,37 +47,7 @@ def stats(
     progress: Progress | None = None,
     on_message: OnMessage | None = None,
 ) -> StatsReport:
-    """Compute statistics of topics: records, sizes, codecs, keys, headers, producers and rates.
-
-    Parameters
-    ----------
-    deep : bool, default False
-        Read all records. By default, only batch headers are read, and statistics that require the
-        records are None.
-    top : int, default 10
-        Number of keys, header keys and producers to list.
-    paths, topics, partitions, replicas, max_batch_bytes, threads, progress, on_message
-        As in `verify`. `StatsReport.messages` contains all messages.
-
-    Returns
-    -------
-    StatsReport
-        The statistics of each topic and partition.
-
-    Raises
-    ------
-    OSError, PartitionNotFoundError, TypeError, ValueError
-        As in `verify`.
-
-    Notes
-    -----
-    Without `deep`, the CRC of a batch is checked only if the batch is small (up to 8 KiB) or if its
-    segment contains an impossible header. With `deep`, all CRCs are checked.
-
-    At most 131,072 distinct keys are held in memory for each thread and for each topic that is
-    being read. If there are more distinct keys, sketches of the package datasketches replace the
-    exact counts: HyperLogLog for the number of keys, and Misra-Gries for the most frequent keys.
-    """
+    """Compute statistics of topics. `kafkafmt.stats` describes the parameters."""
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     top = arguments.integer("top", top, 0)
     run = Run(progress, on_message)

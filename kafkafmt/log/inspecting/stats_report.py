@@ -232,6 +232,99 @@ class PartitionStats:
 
 
 @dataclass(frozen=True)
+class SchemaUse:
+    """The keys or values that were written with one schema.
+
+    Attributes
+    ----------
+    id : int or None
+        Id of the schema. None if the source of the schemas has no ids.
+    subject : str
+        Subject of the schema.
+    version : int
+        Version of the schema in the subject.
+    records : int
+        Number of records that could be decoded.
+    offsets : dict of int to (int, int)
+        For each partition, the first and the last offset of a record with this schema.
+    """
+
+    id: int | None
+    subject: str
+    version: int
+    records: int
+    offsets: dict[int, tuple[int, int]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as it appears in the JSON output."""
+        row = {"id": self.id, "subject": self.subject, "version": self.version, "records": self.records}
+        ranges = [{"partition": p, "first_offset": a, "last_offset": b} for p, (a, b) in sorted(self.offsets.items())]
+        return row | {"by_partition": ranges}
+
+
+@dataclass(frozen=True)
+class FieldContent:
+    """The values of one field.
+
+    Attributes
+    ----------
+    name : str
+        Name of the field, such as "value.customer.country".
+    nulls : int
+        Number of decoded keys or values in which the field is null.
+    min, max : object
+        Smallest and largest value, in the form of `cat --decode`. None if there is none, or if the
+        values of the type have no order.
+    """
+
+    name: str
+    nulls: int
+    min: Any
+    max: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the field as it appears in the JSON output."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class DecodedSide:
+    """The decoded keys or values of a topic.
+
+    Attributes
+    ----------
+    records : int
+        Number of keys or values that were decoded. Nulls are not counted.
+    by_error : dict of str to int
+        Number of keys or values that could not be decoded, by error code.
+    by_schema : tuple of SchemaUse
+        The schemas, ordered by subject and version.
+    fields : tuple of FieldContent
+        The fields that are not in an array or map, in the order of the schema.
+    """
+
+    records: int
+    by_error: dict[str, int]
+    by_schema: tuple[SchemaUse, ...]
+    fields: tuple[FieldContent, ...]
+
+    @property
+    def undecodable(self) -> int:
+        """Number of keys or values that could not be decoded."""
+        return sum(self.by_error.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the side as it appears in the JSON output."""
+        return {
+            "records": self.records,
+            "undecodable": self.undecodable,
+            "by_error": self.by_error,
+            "by_schema": [schema.to_dict() for schema in self.by_schema],
+            "fields": [field.to_dict() for field in self.fields],
+        }
+
+
+@dataclass(frozen=True)
 class TopicStats:
     """Statistics of one topic.
 
@@ -243,15 +336,21 @@ class TopicStats:
         The partitions that were read, ordered by number.
     content : Content
         Statistics of all these partitions together.
+    decoded : dict of str to DecodedSide, or None
+        The decoded "key" and "value". None if nothing was to be decoded. A side without schemas is
+        left out.
     """
 
     topic: str
     partitions: tuple[PartitionStats, ...]
     content: Content
+    decoded: Mapping[str, DecodedSide] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the topic as it appears in the JSON output. The key `partitions` is the number of partitions."""
         row = {"topic": self.topic, "partitions": len(self.partitions)} | self.content.content_dict()
+        if self.decoded is not None:
+            row["decoded"] = {side: content.to_dict() for side, content in self.decoded.items()}
         return row | {"by_partition": [p.to_dict() for p in self.partitions]}
 
     def chart_topic(self) -> ChartTopic:
@@ -287,10 +386,14 @@ class StatsReport:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt stats``: 3 if a partition could not be read, 1 if there is damage, else 0."""
+        """Exit code of ``kafkafmt stats``.
+
+        3 if a partition could not be read, 1 if there is damage or something cannot be decoded, else 0.
+        """
         if self.unreadable:
             return EXIT_UNREADABLE
-        return EXIT_DAMAGE if any(t.content.damaged for t in self.topics) else 0
+        undecodable = any(side.undecodable for t in self.topics for side in (t.decoded or {}).values())
+        return EXIT_DAMAGE if undecodable or any(t.content.damaged for t in self.topics) else 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that ``kafkafmt stats --format json`` prints."""
