@@ -415,7 +415,7 @@ class _Printer:
         if self._decoders is None:
             return Search(self._conditions, partial(self._lines, template), self.left)
         decoder = self._decoders.of(log.directory)
-        conditions = replace(self._conditions, test=decoder.matching) if decoder.tests else self._conditions
+        conditions = replace(self._conditions, test=decoder.test.matching) if decoder.test else self._conditions
         return Search(conditions, partial(self._decoded_lines, decoder, template, log), self.left)
 
     def _decoded_lines(

@@ -10,7 +10,6 @@ from copy import copy
 from typing import Any
 
 import click
-import numpy as np
 
 from .._backend import core
 from ..log import PartitionDir
@@ -19,11 +18,12 @@ from ..log.finding import JsonEquals
 from ..log.reading import PartitionLog
 from ..registry import SchemaRegistry, schemas
 from ..support.text import encode_json
-from ..types import Buffer, IntArray, RecordColumns, byte_view
+from ..types import Buffer, RecordColumns, byte_view
 from ..values.prepare import NoSchemasError, side_writers
 from ..values.record_decoder import Decoded, RecordDecoder
+from ..values.record_test import RecordTest
 from ..values.sample import Sample
-from ..values.sides import SIDES, Formats
+from ..values.sides import Formats
 from ..values.where import Test
 from ..values.writers import Writers
 from .output import tell
@@ -41,31 +41,8 @@ class TopicDecoder:
         undecodable: Counter[str],
     ) -> None:
         self.decoders: dict[str, RecordDecoder] = {s: RecordDecoder(found, s) for s, found in writers.items()}
-        self._where, self._value_json, self._undecodable = where, value_json, undecodable
-
-    @property
-    def tests(self) -> bool:
-        """Whether there are conditions on decoded fields."""
-        return self._where is not None or bool(self._value_json)
-
-    def matching(self, source: Buffer, columns: RecordColumns, rows: IntArray) -> IntArray:
-        """Return the indexes in `rows` of the records that meet the conditions on decoded fields."""
-        records = core.make_records(source, columns)
-        found = [i for i, row in enumerate(rows.tolist()) if self._matches(records[row])]
-        return np.array(found, np.intp)
-
-    def _matches(self, record: Any) -> bool:
-        sides = {side: self._object(side, record) for side in SIDES}
-        if self._where is not None and not self._where(sides):
-            return False
-        text = json.dumps(sides["value"]).encode() if self._value_json else b""
-        return all(condition.matches(text) for condition in self._value_json)
-
-    def _object(self, side: str, record: Any) -> Any:
-        raw: bytes | None = getattr(record, side)
-        if side in self.decoders:
-            return self.decoders[side].decode(raw, record.headers).value
-        return None if raw is None else raw.decode(errors="backslashreplace")
+        self.test: RecordTest = RecordTest(self.decoders, where, value_json)
+        self._undecodable = undecodable
 
     def json_lines(
         self, place: Any, source: Buffer, columns: RecordColumns, first: int, end: int, text: Callable[[bytes], str]

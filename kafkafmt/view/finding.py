@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Unpack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
 
 from .._backend import core
 from ..log.finding import Found, Search
@@ -13,8 +14,14 @@ from ..support.text import counted
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_conditions, parse_limit
 from .selection_arguments import SelectionArguments
 
-CONDITIONS = ("key", "key_regex", "value_regex", "headers", "value_json")
-"""Names of the conditions of `find`."""
+if TYPE_CHECKING:
+    from ..log.catalog import Source
+    from ..log.finding import RowTest
+    from ..registry import SchemaRegistry
+    from ..values.sides import Decode
+
+CONDITIONS = ("key", "key_regex", "value_regex", "headers", "value_json", "where", "decode", "registry", "framing")
+"""Names of the arguments of `find` that describe the records to find."""
 
 
 class Finding:
@@ -24,6 +31,12 @@ class Finding:
         self, search: Search[core.Record], threads: int, given: SelectionArguments, *named: str
     ) -> Iterator[Found[core.Record]]:
         """Return an iterator of the selected records that meet the conditions of a search."""
+        raise NotImplementedError
+
+    def _decoded_test(
+        self, where: str, decode: Decode, registry: SchemaRegistry | Source | None, framing: str
+    ) -> RowTest:
+        """Return a condition on the fields of decoded keys and values."""
         raise NotImplementedError
 
     def _tell(self, message: str) -> None:
@@ -53,6 +66,10 @@ class Finding:
         value_regex: Pattern | None = None,
         headers: HeaderConditions | None = None,
         value_json: Mapping[str, Any] | None = None,
+        where: str | None = None,
+        decode: Decode = True,
+        registry: SchemaRegistry | Source | None = None,
+        framing: str = "auto",
         limit: int | None = None,
         threads: int | None = None,
         **selection: Unpack[SelectionArguments],
@@ -83,6 +100,14 @@ class Finding:
             a path is an array index. A backslash in a path escapes a dot that is part of a name. A
             schema id before the JSON (a zero byte and 4 bytes) is skipped. If values are not JSON,
             their number is added to `Log.messages` at the end of the search.
+        where : str, optional
+            Condition on the fields of decoded keys and values, such as
+            ``'value.amount > 100 and key.country = "DE"'``. The operators are ``=``, ``!=``, ``<``,
+            ``<=``, ``>`` and ``>=``. Comparisons are joined with ``and``, ``or``, ``not`` and
+            parentheses. A record that cannot be decoded has the value null.
+        decode, registry, framing : optional
+            How keys and values are decoded for `where`, as in `Partition.to_arrow`. By default,
+            both are decoded.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
         threads : int, optional
@@ -121,7 +146,12 @@ class Finding:
             "headers": headers,
             "value_json": value_json,
         }
-        search = Search[core.Record](parse_conditions(given), core.make_records, parse_limit(limit))
+        conditions = parse_conditions(given)
+        if where is not None:
+            conditions = replace(conditions, test=self._decoded_test(where, decode, registry, framing))
+        elif (decode, registry, framing) != (True, None, "auto"):
+            raise ValueError("decode, registry and framing need where")
+        search = Search[core.Record](conditions, core.make_records, parse_limit(limit))
         count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
         found = self._found(search, count, selection, *CONDITIONS, "limit", "threads")
         return core.RecordIterator(self._first_records(found, search.limit))

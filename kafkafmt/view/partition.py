@@ -19,6 +19,7 @@ from ..log.reading import (
     HasFileno,
     OffsetInterval,
     OnDamage,
+    Selection,
     Sent,
     Time,
     offset_bound,
@@ -34,10 +35,15 @@ from .frames import Frames
 from .offsets import PartitionOffsets
 from .pieces import PartitionBatches
 from .selection_arguments import SelectionArguments, parse_selection
-from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments
+from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments, topic_writers
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ..log.catalog import Source
+    from ..log.finding import RowTest
+    from ..registry import SchemaRegistry
+    from ..values.sides import Decode
 
 
 class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
@@ -508,6 +514,17 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         selection, skip = parse_selection(given, *named)
         on_damage, interval = self._on_damage(skip), selection.resolve(self.log)
         return read_pieces([PartitionSearch(self.log, lambda: interval, on_damage, search)], threads)
+
+    def _decoded_test(
+        self, where: str, decode: Decode, registry: SchemaRegistry | Source | None, framing: str
+    ) -> RowTest:
+        from ..values.record_decoder import RecordDecoder
+        from ..values.record_test import RecordTest
+        from ..values.where import parse_where
+
+        test = parse_where(where)
+        writers = topic_writers([self.log], decode, registry, Selection(), framing=framing, any_subject=True)
+        return RecordTest({side: RecordDecoder(found, side) for side, found in writers.items()}, test).matching
 
 
 def _first_records(lists: Iterable[list[core.Record[Any]]], limit: int) -> Iterator[list[core.Record[Any]]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..registry import SchemaRegistry
     from ..values import ValueDecoding
     from ..values.sides import Decode
+    from ..values.writers import Writers
 
 
 class ValueArguments(TypedDict, total=False):
@@ -79,8 +80,23 @@ def plan_topic(
     if len(topics) != 1:
         found = f"{len(topics)} topics are read; choose one" if topics else "there is no partition"
         raise ValueError(f"decode needs a single topic, but {found}")
-    from ..registry import SchemaRegistry, schemas
     from ..values import plan_decoding
+
+    how = {name: options.pop(name) for name in ("schema", "framing") if name in options}
+    writers = topic_writers(logs, decode, registry, selection, **how)
+    decoding = plan_decoding(topics.pop(), writers, columns, **options)
+    return ArrowPlan(decoding.schema, decoding)
+
+
+def topic_writers(
+    logs: Sequence[PartitionLog],
+    decode: Decode,
+    registry: SchemaRegistry | Source | None,
+    selection: Selection,
+    **how: Any,
+) -> Mapping[str, Writers]:
+    """Return the schemas of the sides to decode. By default, they are those in the log directory of the topic."""
+    from ..registry import SchemaRegistry, schemas
     from ..values.prepare import side_writers
     from ..values.sample import Sample
     from ..values.sides import side_formats
@@ -90,8 +106,5 @@ def plan_topic(
             return registry
         return schemas(logs[0].directory.path.parent if registry is None else registry)
 
-    how = {name: options.pop(name) for name in ("schema", "framing") if name in options}
-    topic = topics.pop()
-    writers = side_writers(topic, side_formats(decode), read_registry, sample=Sample(logs, selection), **how)
-    decoding = plan_decoding(topic, writers, columns, **options)
-    return ArrowPlan(decoding.schema, decoding)
+    topic = logs[0].directory.topic
+    return side_writers(topic, side_formats(decode), read_registry, sample=Sample(logs, selection), **how)

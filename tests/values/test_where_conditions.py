@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from avro_schemas import encode
+from decoded_logs import write_log
+from decoding_values import framed, using, version
 
+import kafkafmt
 from kafkafmt.values.where import parse_where
 
 RECORD: dict[str, Any] = {
@@ -154,3 +160,19 @@ def test_condition_on_null(condition: str, expected: bool) -> None:
 def test_wrong_condition_says_what_is_wrong(condition: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_where(condition)
+
+
+def test_find(core: ModuleType, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "O", "fields": [{"name": "id", "type": "int"}]}
+    records = [(b"k%d" % i, framed(encode(schema, {"id": i}))) for i in range(300)] + [(b"x", b"bad"), (b"y", None)]
+    path = write_log(tmp_path / "log", records, [version(schema)], per_batch=50)
+    partition = kafkafmt.open(path)["t", 0]
+    with using(core):
+        found = [r.key for r in partition.find(where="value.id >= 298 or key = 'k7'")]
+        assert found == [b"k7", b"k298", b"k299"]
+        assert [r.key for r in partition.find(where="value = null and key != 'x'")] == [b"y"]
+        assert [r.key for r in partition.find(where="value.id > 10", key_regex="k1", limit=1, threads=2)] == [b"k11"]
+    with pytest.raises(ValueError, match="decode, registry and framing need where"):
+        partition.find(key="a", registry=path)
+    with pytest.raises(ValueError, match="it ends where an operator"):
+        partition.find(where="value.id")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ...support.on_demand import names_on_demand
 from .byte_pattern import BytePattern
-from .find import CHUNK_ROWS, Conditions, Found, HeaderEquals, PartitionSearch, Search
+from .find import CHUNK_ROWS, Conditions, Found, HeaderEquals, PartitionSearch, RowTest, Search
 from .json_paths import JsonEquals, json_path, values_of_text
 
 if TYPE_CHECKING:
@@ -38,5 +38,5 @@ else:
 __all__ = [
     "ANYTHING", "CHUNK_ROWS", "COLUMNS", "NOTHING", "OPERATORS", "PARTITION", "TIMESTAMP", "TOPIC", "AllOf", "AnyOf",
     "BytePattern", "Comparison", "Conditions", "Filter", "Found", "HeaderEquals", "JsonEquals", "PartitionSearch",
-    "Search", "columns_of", "for_partition", "json_path", "narrowed", "values_of_text",
+    "RowTest", "Search", "columns_of", "for_partition", "json_path", "narrowed", "values_of_text",
 ]  # fmt: skip
