@@ -149,6 +149,7 @@ class ArrowBuilder:
         self.schema = schema
         self.target_bytes = target_bytes
         names = set(decoded_names(schema))
+        self.decoders: Mapping[str, SideDecoder] = decoders or {}
         self._decoders: dict[str, SideDecoder] = {}
         if decoders:
             names |= {*decoders, "offset", "headers"}

@@ -144,6 +144,14 @@ class Columns(Names):
     help='With --decode: the schemas that decide the columns: all versions ("union"), "latest", a version, or id:N.',
 )
 @click.option(
+    "--layout",
+    type=click.Choice(["nested", "flat"]),
+    default="nested",
+    show_default=True,
+    help="With --decode: flat writes the fields of the value as columns of their own, those of the key with the prefix "
+    "key_, and all other columns with the prefix kafka_.",
+)
+@click.option(
     "--file-size",
     type=ByteSize(),
     metavar="BYTES",
@@ -208,8 +216,13 @@ def export(
             check_columns(given["columns"], str(given["output"]).endswith(".parquet"), given["decode"])
         except ValueError as error:
             raise click.UsageError(f"--{error}") from error
-    if not given["decode"] and (given["registry"], given["schema"], given["framing"]) != (None, "union", "auto"):
-        raise click.UsageError("--registry, --schema and --framing need --decode")
+    if not given["decode"] and (*(given[name] for name in ("registry", "schema", "framing", "layout")),) != (
+        None,
+        "union",
+        "auto",
+        "nested",
+    ):
+        raise click.UsageError("--registry, --schema, --framing and --layout need --decode")
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
     if engine == "local" and (conf or given["master"] != DEFAULT_MASTER):

@@ -67,6 +67,7 @@ def export(
     registry: SchemaRegistry | Source | None = None,
     schema: str | int = "union",
     framing: str = "auto",
+    layout: Literal["nested", "flat"] = "nested",
     file_size: int = DEFAULT_FILE_SIZE,
     partition_by: Literal["day", "hour"] | None = None,
     join_small: bool = False,
@@ -152,6 +153,8 @@ def export(
         an id ("id:7").
     framing : {"auto", "confluent", "apicurio", "single-object", "none"}, default "auto"
         What precedes the keys and values, as in `Partition.to_arrow`.
+    layout : {"nested", "flat"}, default "nested"
+        The arrangement of decoded columns, as in `Partition.to_arrow`.
     file_size : int, default 268435456 (256 MiB)
         Target size of a Parquet file, in bytes. It must be at least 1 MiB. A file ends after the
         row group with which it reaches this size. The files of a small export are smaller, so that
@@ -285,6 +288,7 @@ def export(
         registry=registry,
         schema=schema,
         framing=framing,
+        layout=layout,
         file_size=arguments.integer("file_size", file_size),
         partition_by=partition_by,
         join_small=join_small,

@@ -29,7 +29,7 @@ from ..values.sample import Sample
 from ..values.sides import SIDES
 from ..values.writers import SchemaProblem, Writers
 from .errors import DecodingError
-from .options import ExportOptions
+from .options import DIRECTORY_COLUMNS, ExportOptions
 from .report import SchemaRecords, SideDecoded, TotalDecoded
 
 EMPTY_MEMBER = "_"
@@ -45,12 +45,13 @@ class TopicDecoding:
     """The schemas of each side to decode."""
     columns: tuple[str, ...] | None
     """Names of columns, and of fields such as "value.id". None selects the default columns."""
+    layout: str = "nested"
 
     @cached_property
     def plan(self) -> ValueDecoding:
         """How keys and values are decoded. DecodingError: the options do not fit to the schemas of the topic."""
         try:
-            return plan_decoding(self.topic, self.writers, self.columns)
+            return plan_decoding(self.topic, self.writers, self.columns, layout=self.layout)
         except (SchemaProblem, LookupError, ValueError) as error:
             raise DecodingError(f"topic {plain(self.topic)} cannot be decoded: {error}") from error
 
@@ -122,8 +123,10 @@ def plan_topics(
             continue
         except (SchemaProblem, LookupError, ValueError) as error:
             raise DecodingError(f"topic {plain(topic)} cannot be decoded: {error}") from error
-        plans[topic] = TopicDecoding(topic, writers, options.columns)
-        _ = plans[topic].plan
+        plans[topic] = TopicDecoding(topic, writers, options.columns, options.layout)
+        flat = plans[topic].plan.flat
+        if flat is not None and not options.single_file:
+            _check_levels(topic, flat.fields, options.partition_by)
     if not plans:
         more = f", and none of {counted(len(by_topic) - 1, 'other topic')}" if len(by_topic) > 1 else ""
         raise DecodingError(f"{problem}{more}")
@@ -150,6 +153,17 @@ def _read_registry(
         if len(registry):
             return registry
     raise DecodingError(f"there are no schemas of a topic {TOPIC} in {plain(str(place))}; choose others with registry")
+
+
+def _check_levels(topic: str, fields: Iterable[str], partition_by: str | None) -> None:
+    """Check that no field has the name of a column that readers derive from the names of directories."""
+    levels = {*DIRECTORY_COLUMNS, *(["date", "hour"] if partition_by else [])}
+    for name in fields:
+        if name.lower() in levels:
+            raise DecodingError(
+                f"topic {plain(topic)} has the field {plain(name)}, which is also the name of a directory level; choose "
+                "columns, or the layout nested"
+            )
 
 
 def _check_same(plans: dict[str, TopicDecoding], topics: Sequence[str]) -> None:

@@ -33,6 +33,7 @@ from ..spark.source.splits import SPLIT_BYTES, Split, alone, cut_splits, stable_
 from ..support.paths import full_disk_named
 from ..support.text import counted, encode_indented_json
 from ..support.text import size as size_text
+from ..values.flat_layout import FlatLayout
 from .bucket_output import output_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_access, check_names, check_place
@@ -95,7 +96,9 @@ class Export:
         for file_format in self._decoded.values():
             _ = file_format.schema  # planned once, before threads use it
         if isinstance(self.output, SingleFile):
-            self.output.schema = next((d.stored for d in decoding.values()), None)
+            for d in decoding.values():
+                self.output.schema = d.stored
+                self.output.flat = FlatLayout(d.stored, d.plan.plans) if options.layout == "flat" else None
 
     def _report_message(self, message: str) -> None:
         if message not in self.messages:

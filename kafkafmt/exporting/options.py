@@ -86,6 +86,8 @@ class ExportOptions:
     decode: Mapping[str, SideFormat] = field(default_factory=dict)
     """The formats of the sides to decode."""
     framing: str = "auto"
+    layout: str = "nested"
+    """The arrangement of decoded columns: "nested" or "flat"."""
     registry: SchemaRegistry | Source | None = field(default=None, repr=False)
     """The schemas. None selects those in the log directory."""
     schema: str | int = "union"
@@ -108,8 +110,10 @@ class ExportOptions:
         one_of("compression", self.compression, CODECS)
         if self.partition_by is not None:
             one_of("partition_by", self.partition_by, PERIODS)
-        if not self.decode and (self.registry is not None or self.schema != "union" or self.framing != "auto"):
-            raise ValueError("registry, schema and framing need decode; pass decode=True too")
+        one_of("layout", self.layout, ("nested", "flat"))
+        others = self.registry, self.schema, self.framing, self.layout
+        if not self.decode and others != (None, "union", "auto", "nested"):
+            raise ValueError("registry, schema, framing and layout need decode; pass decode=True too")
         if isinstance(self.schema, bool) or not isinstance(self.schema, str | int):
             raise TypeError(f'schema must be "union", "latest", a version or "id:N", not {shown(self.schema)}')
         if self.columns is not None:
@@ -173,7 +177,9 @@ class ExportOptions:
     def _decode_options(self) -> dict[str, Any]:
         registry = None if self.registry is None else without_secrets(str(self.registry))
         sides = [side if given == SideFormat() else f"{side}={given}" for side, given in self.decode.items()]
-        return {"decode": sides, "registry": registry, "schema": str(self.schema), "framing": self.framing}
+        return {"decode": sides, "registry": registry, "schema": str(self.schema), "framing": self.framing} | (
+            {"layout": self.layout} if self.layout != "nested" else {}
+        )
 
 
 def check_output_name(output: str | PathLike[str]) -> None:

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from ..arrow.builder import SCHEMA, schema_of
 from ..support.text import plain
+from ..values.flat_layout import OWN, FlatLayout
 from ..values.sides import SIDES, side_of
 from .dates import fields_of
 from .decoded import TopicDecoding, stored_array
@@ -62,6 +63,8 @@ class FileFormat:
     """Names of the columns that the user selected. None stands for the default columns."""
     decoding: TopicDecoding | None = None
     """How keys and values are decoded. None: they are stored as bytes."""
+    temporary: bool = False
+    """Whether the records of the files are copied to a single file, which then has the final layout."""
 
     def of_topic(self, decoding: TopicDecoding | None) -> FileFormat:
         """Return the format of the files of one topic, whose keys and values are decoded or stored as bytes."""
@@ -99,9 +102,20 @@ class FileFormat:
     @cached_property
     def schema(self) -> pa.Schema:
         """Arrow schema of the files."""
+        return self._nested if self.flat is None else self.flat.schema
+
+    @cached_property
+    def _nested(self) -> pa.Schema:
         if self.decoding is None:
             return schema_of(self.columns)
         return pa.schema([self.decoding.stored.field(name) for name in self.columns])
+
+    @cached_property
+    def flat(self) -> FlatLayout | None:
+        """The arrangement of the columns, if they are not nested."""
+        if self.decoding is None or self.decoding.layout == "nested" or self.temporary:
+            return None
+        return FlatLayout(self._nested, self.decoding.plan.plans)
 
     @property
     def decoded_schema(self) -> pa.Schema:
@@ -111,10 +125,10 @@ class FileFormat:
     def stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of a decoded batch that the files contain, with the types that Parquet can store."""
         rows = batch.select(self.columns)
-        if self.decoding is None or rows.schema == self.schema:
-            return rows
-        arrays = [stored_array(array, f.type) for array, f in zip(rows.columns, self.schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if self.decoding is not None and rows.schema != self._nested:
+            arrays = [stored_array(array, f.type) for array, f in zip(rows.columns, self._nested, strict=True)]
+            rows = pa.RecordBatch.from_arrays(arrays, schema=self._nested)
+        return rows if self.flat is None else self.flat.arrange(rows)
 
     @property
     def row_group_bytes(self) -> int:
@@ -123,24 +137,33 @@ class FileFormat:
 
     def open(self, where: Any, metadata: dict[str, str]) -> pq.ParquetWriter:
         """Create a Parquet file with the columns and encodings of this format, and return its writer."""
-        return open_writer(where, self.schema.with_metadata(metadata), self.compression, self.level)
+        return open_writer(where, self.schema.with_metadata(metadata), self.compression, self.level, self.flat)
 
 
-def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compression: str, level: int | None) -> Any:
+def open_writer(
+    where: str | os.PathLike[str] | Any,
+    schema: pa.Schema,
+    compression: str,
+    level: int | None,
+    flat: FlatLayout | None = None,
+) -> Any:
     """Return a ParquetWriter that encodes columns as described in this module. `where` is a path or an open file."""
+    decoded, prefix = (SIDES, "") if flat is None else (flat.fields, OWN)
     names = set(schema.names)
-    fields = {path: type_ for side in SIDES if side in names for path, type_ in _fields(side, schema.field(side).type)}
+    fields = {
+        path: type_ for name in decoded if name in names for path, type_ in _fields(name, schema.field(name).type)
+    }
     enums = [path for path, type_ in fields.items() if pa.types.is_dictionary(type_)]
     numbers = [path for path, type_ in fields.items() if _is_integer(type_)]
-    numbers += [name for name in NUMBERS if name in names]
+    numbers += [prefix + name for name in NUMBERS if prefix + name in names]
     others = [path for path, type_ in fields.items() if pa.types.is_floating(type_)]
     return pq.ParquetWriter(
         where,
         schema,
         compression=compression,
         compression_level=level,
-        use_dictionary=[*(n for n in ("topic", "partition", "timestampType") if n in names), *enums],
-        write_statistics=[*(n for n in ("partition",) if n in names), *numbers, *others],
+        use_dictionary=[*(prefix + n for n in ("topic", "partition", "timestampType") if prefix + n in names), *enums],
+        write_statistics=[*(prefix + n for n in ("partition",) if prefix + n in names), *numbers, *others],
         column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
     )
 
@@ -180,5 +203,5 @@ def write_empty(sink: Any, format: FileFormat) -> None:
     named = [SCHEMA.field(n) for n in DIRECTORY_COLUMNS if n not in format.columns]
     named += fields_of(format.partition_by)
     schema = pa.schema([*format.schema, *named])
-    with open_writer(sink, schema, format.compression, format.level) as writer:
+    with open_writer(sink, schema, format.compression, format.level, format.flat) as writer:
         writer.write_table(pa.Table.from_batches([], schema))

@@ -25,7 +25,7 @@ Key = tuple[str, int]
 
 SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
 """Options that must have the same values in all runs of an export, because they affect the content of the files."""
-DECODE_OPTIONS = ("decode", "schema", "framing")
+DECODE_OPTIONS = ("decode", "schema", "framing", "layout")
 """Further such options. A report contains them only if keys or values were decoded."""
 
 

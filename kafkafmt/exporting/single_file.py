@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from ..arrow.builder import SCHEMA, repeated_partition, repeated_topic, schema_of
 from ..log.repairing import OutputPlaceError
+from ..values.flat_layout import FlatLayout
 from .errors import OutputExistsError
 from .layout import report_of
 from .options import ExportOptions
@@ -37,6 +38,8 @@ class SingleFile(Staging):
         super().__init__(options.output, options.overwrite)
         self.schema: pa.Schema | None = None
         """Columns of the file if keys or values are decoded."""
+        self.flat: FlatLayout | None = None
+        """The final arrangement of these columns, if they are not nested."""
         self._columns = SCHEMA.names if options.columns is None else options.columns
         self._codec = options.compression, options.compression_level
         self._report = report_of(self.output)
@@ -59,9 +62,10 @@ class SingleFile(Staging):
         names = [self.directory / file.name for file in files]
         sources = sorted(map(_Source, names), key=lambda source: source.first)
         schema = schema_of(self._columns) if self.schema is None else self.schema
-        with open_writer(str(self.path / NAME), schema, *self._codec) as writer:
+        final = schema if self.flat is None else self.flat.schema
+        with open_writer(str(self.path / NAME), final, *self._codec, self.flat) as writer:
             for group in _row_groups(sources, schema):
-                writer.write_table(group)
+                writer.write_table(group if self.flat is None else self.flat.arrange(group))
         super().keep(())
 
     def assign_sizes(self, works: Works) -> None:
@@ -135,4 +139,4 @@ def temporary_format(options: ExportOptions) -> FileFormat:
     columns = options.columns
     if columns is not None and "offset" not in columns:
         columns = (*columns, "offset")  # the driver sorts the records by offset
-    return FileFormat(TEMPORARY_CODEC, None, options.file_size, chosen=columns)
+    return FileFormat(TEMPORARY_CODEC, None, options.file_size, chosen=columns, temporary=True)

@@ -12,6 +12,7 @@ from ..log.catalog import like
 from ..support.arguments import one_of
 from ..support.text import shown
 from .decoder import SideDecoder
+from .flat_layout import FlatLayout
 from .plan import ValuePlan
 from .sides import SIDES, side_of
 from .types import Record
@@ -26,9 +27,13 @@ class ValueDecoding:
 
     # `plans` has a plan for each decoded side. A side without one keeps its bytes.
 
-    def __init__(self, plans: Mapping[str, ValuePlan], schema: pa.Schema, raw: bool, fails: bool) -> None:
+    def __init__(
+        self, plans: Mapping[str, ValuePlan], schema: pa.Schema, raw: bool, fails: bool, is_flat: bool
+    ) -> None:
         self.plans: Mapping[str, ValuePlan] = plans
         self.schema: pa.Schema = schema
+        self.flat: FlatLayout | None = FlatLayout(schema, plans) if is_flat else None
+        """The final arrangement of the columns of `schema`, if they are not nested."""
         self._raw, self._fails = raw, fails
 
     def decoders(self, columns: Collection[str]) -> dict[str, SideDecoder]:
@@ -44,9 +49,11 @@ def plan_decoding(
     *,
     raw: bool = False,
     on_undecodable: OnUndecodable = "keep",
+    layout: str = "nested",
 ) -> ValueDecoding:
     """Return how the keys and values of a topic are decoded. `writers` has the schemas of each decoded side."""
     one_of("on_undecodable", on_undecodable, ("keep", "fail"))
+    is_flat = one_of("layout", layout, ("nested", "flat")) == "flat"
     names, fields = _split_columns(columns)
     plans = {}
     for side, found in writers.items():
@@ -57,7 +64,7 @@ def plan_decoding(
         if side not in plans:
             raise ValueError(f"{side} is not decoded, so it has no fields; there is no subject {topic}-{side}")
     keeps = on_undecodable == "keep"
-    return ValueDecoding(plans, _arrow_schema(names, plans, keeps, raw), raw, not keeps)
+    return ValueDecoding(plans, _arrow_schema(names, plans, keeps, raw), raw, not keeps, is_flat)
 
 
 def _split_columns(columns: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:

@@ -308,8 +308,8 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         **options
             Keyword arguments that select records: start, end, start_time, end_time, on_error,
             control, below_log_start, isolation and partial. `records` describes them. Keyword
-            arguments that decode keys and values: decode, registry, schema, framing, raw
-            and on_undecodable. `to_arrow` describes them.
+            arguments that decode keys and values: decode, registry, schema, framing, layout,
+            raw and on_undecodable. `to_arrow` describes them.
 
         Returns
         -------
@@ -342,7 +342,7 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         self, plan: ArrowPlan, threads: int | None, limit: int | None, selection: SelectionArguments
     ) -> Iterator[pa.RecordBatch]:
         """Return an iterator of Arrow record batches, as `to_batches`."""
-        from ..arrow.builder import ArrowBuilder, record_batches
+        from ..arrow.builder import record_batches
 
         count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
         most = arguments.optional_integer("limit", limit, 0)
@@ -350,8 +350,9 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         interval, on_damage = parsed.resolve(self.log), self._on_damage(skip)
         if most is None:
             return SharedIterator(read_pieces([PartitionBatches(self.log, plan, lambda: interval, on_damage)], count))
-        builder = ArrowBuilder(self.topic, self.partition, plan.schema, decoders=plan.decoders())
-        return record_batches(self.log.chunks(builder.columns, interval, on_damage=on_damage), builder, most)
+        builder = plan.builder(self.topic, self.partition)
+        chunks = self.log.chunks(builder.columns, interval, on_damage=on_damage)
+        return SharedIterator(plan.arranged(record_batches(chunks, builder, most)))
 
     def batches(self, plan: ArrowPlan, selection: SelectionArguments) -> PartitionBatches:
         """Return the selected records as Arrow record batches that several threads can read."""
@@ -436,6 +437,9 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
             GUID, or in a header), the id of Apicurio's (eight bytes), the fingerprint of Avro's
             single-object encoding, or nothing. By default, the id of Confluent's serializers, or
             nothing if the schema is in a file.
+        layout : {"nested", "flat"}, default "nested"
+            "flat" returns the fields of the value as columns of their own, those of the key with the
+            prefix ``key_``, and all other columns with the prefix ``kafka_``.
         raw : bool, default False
             Return the bytes of all decoded keys and values too.
         on_undecodable : {"keep", "fail"}, default "keep"

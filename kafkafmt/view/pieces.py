@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..log import PartitionLog
 from ..log.reading import OffsetInterval, OnDamage, PartitionPieces
@@ -39,12 +39,7 @@ class PartitionBatches(PartitionPieces["pa.RecordBatch"]):
         return builder.columns, partial(self._built, builder)
 
     def _new_builder(self) -> ArrowBuilder:
-        from ..arrow.builder import ArrowBuilder
-
-        return ArrowBuilder(self._log.topic, self._log.partition, self._plan.schema, decoders=self._new_decoders())
-
-    def _new_decoders(self) -> Mapping[str, Any]:
-        return self._plan.decoders()
+        return self._plan.builder(self._log.topic, self._log.partition)
 
     def _is_full(self, stored: int) -> bool:
         from ..arrow.columns import TARGET_BYTES
@@ -58,7 +53,7 @@ class PartitionBatches(PartitionPieces["pa.RecordBatch"]):
         if stored:
             builder.target_bytes = _even_size(stored * self._growth)
         before = builder.built_bytes
-        yield from record_batches(chunks, builder)
+        yield from self._plan.arranged(record_batches(chunks, builder))
         if stored:
             self._growth = (builder.built_bytes - before) / stored
 

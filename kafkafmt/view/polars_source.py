@@ -92,7 +92,7 @@ def scan_polars(
         Largest number of threads, 1 or higher. By default, the number of CPUs.
     **values
         Keyword arguments that decode the keys and values of one topic: decode, registry, schema, framing,
-        raw and on_undecodable. `Partition.to_arrow` describes them. The schemas are read before the
+        layout, raw and on_undecodable. `Partition.to_arrow` describes them. The schemas are read before the
         first query.
 
     Returns
@@ -153,7 +153,9 @@ def scan_polars(
         used = [] if predicate is None else [n for n in predicate.meta.root_names() if n not in names]
         # Polars applies the limit n_rows before it applies the predicate.
         # If n_rows is given, also read the rows that the predicate removes, because n_rows counts them.
-        filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
+        # In the flat layout, the names of the columns are those of fields.
+        is_known = predicate is not None and n_rows is None and plan.flat is None
+        filtered: Filter = filter_of(predicate) if is_known and predicate is not None else ANYTHING
         needed = plan.selected([*names, *used] or [PARTITION])
         sources = [_Frames(p.log, needed, selection, filtered, skip, n_rows) for p in partitions()]
         left = n_rows
@@ -164,7 +166,7 @@ def scan_polars(
                 left -= frame.height
             if predicate is not None:
                 frame = frame.filter(predicate)
-            yield frame.select(names) if used else frame
+            yield frame.select(names) if used or plan.flat is not None else frame
             if left == 0:
                 return
 
@@ -196,6 +198,9 @@ class _Frames(PartitionBatches):
 
     def plain(self) -> Iterator[pa.RecordBatch]:
         """Yield small Arrow record batches first. Stop after about `most` records."""
+        return self._plan.arranged(self._small_first())
+
+    def _small_first(self) -> Iterator[pa.RecordBatch]:
         interval = self._interval()
         if interval is None:
             return

@@ -19,9 +19,9 @@ from .pieces import PartitionBatches
 from .value_arguments import ArrowPlan, ValueArguments, plan_topic
 
 if TYPE_CHECKING:
+    from ..arrow.builder import ArrowBuilder
     from ..log.catalog import Source
     from ..registry import SchemaRegistry
-    from ..values.decoder import SideDecoder
     from ..values.sides import Decode
 
 
@@ -171,8 +171,9 @@ class _Counted(PartitionBatches):
 
     def __init__(self, log: PartitionLog, plan: ArrowPlan) -> None:
         super().__init__(log, plan, lambda: Selection().resolve(log), ignore)
-        self.decoders: list[Mapping[str, SideDecoder]] = []
+        self.decoders: list[Mapping[str, Any]] = []
 
-    def _new_decoders(self) -> Mapping[str, Any]:
-        self.decoders.append(super()._new_decoders())
-        return self.decoders[-1]
+    def _new_builder(self) -> ArrowBuilder:
+        builder = super()._new_builder()
+        self.decoders.append(builder.decoders)
+        return builder

@@ -201,7 +201,7 @@ class Topic(Frames, OpenedLog):
             Keyword arguments that select records in each partition: start, end, start_time,
             end_time, on_error, control, below_log_start, isolation and partial. `Partition.records`
             describes them. Keyword arguments that decode keys and values: decode, registry, schema, framing,
-            raw and on_undecodable. `Partition.to_arrow` describes them.
+            layout, raw and on_undecodable. `Partition.to_arrow` describes them.
 
         Returns
         -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -11,10 +11,12 @@ from .selection_arguments import SelectionArguments
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..arrow.builder import ArrowBuilder
     from ..log.catalog import Source
     from ..log.reading import PartitionLog, Selection
     from ..registry import SchemaRegistry
     from ..values import ValueDecoding
+    from ..values.flat_layout import FlatLayout
     from ..values.sides import Decode
     from ..values.writers import Writers
 
@@ -26,6 +28,7 @@ class ValueArguments(TypedDict, total=False):
     registry: SchemaRegistry | Source | None
     schema: str | int
     framing: str
+    layout: Literal["nested", "flat"]
     raw: bool
     on_undecodable: Literal["keep", "fail"]
 
@@ -38,18 +41,38 @@ class ArrowArguments(SelectionArguments, ValueArguments, total=False):
 class ArrowPlan:
     """The columns of an Arrow result, and how keys and values are decoded for it."""
 
-    schema: pa.Schema
+    built: pa.Schema
+    """Schema of the batches that an `ArrowBuilder` returns."""
     decoding: ValueDecoding | None = None
+    flat: FlatLayout | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the result."""
+        return self.built if self.flat is None else self.flat.schema
+
+    def builder(self, topic: str, partition: int) -> ArrowBuilder:
+        """Return a new builder, for one thread. The result needs its batches in the form that `arranged` returns."""
+        from ..arrow.builder import ArrowBuilder
+
+        return ArrowBuilder(topic, partition, self.built, decoders=self.decoders())
+
+    def arranged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return iter(batches) if self.flat is None else map(self.flat.arrange, batches)
 
     def decoders(self) -> Mapping[str, Any]:
         """Return new decoders for the decoded sides, for one thread."""
-        return {} if self.decoding is None else self.decoding.decoders(self.schema.names)
+        return {} if self.decoding is None else self.decoding.decoders(self.built.names)
 
     def selected(self, names: Sequence[str]) -> ArrowPlan:
-        """Return a plan for some of the columns, or for others that are not decoded."""
+        """Return a plan for at least some of the columns, or for others that are not decoded."""
         from ..arrow.builder import selected_schema
+        from ..values.flat_layout import FlatLayout
 
-        return ArrowPlan(selected_schema(self.schema, names), self.decoding)
+        if self.flat is None or self.decoding is None:
+            return ArrowPlan(selected_schema(self.built, names), self.decoding)
+        built = selected_schema(self.built, self.flat.needed(self.built, names) or self.built.names[:1])
+        return ArrowPlan(built, self.decoding, FlatLayout(built, self.decoding.plans))
 
 
 def split_arguments(given: ArrowArguments) -> tuple[SelectionArguments, ValueArguments]:
@@ -85,7 +108,7 @@ def plan_topic(
     how = {name: options.pop(name) for name in ("schema", "framing") if name in options}
     writers = topic_writers(logs, decode, registry, selection, **how)
     decoding = plan_decoding(topics.pop(), writers, columns, **options)
-    return ArrowPlan(decoding.schema, decoding)
+    return ArrowPlan(decoding.schema, decoding, decoding.flat)
 
 
 def topic_writers(

@@ -343,7 +343,7 @@ def test_resumed_export_needs_columns_that_fit_to_the_earlier_ones(data: Path, t
     [
         ({"decode": "values"}, 'decode is \'values\'; it must be True, "key", "value" or both'),
         ({"decode": []}, "decode is"),
-        ({"schema": "latest"}, "registry, schema and framing need decode"),
+        ({"schema": "latest"}, "registry, schema, framing and layout need decode"),
         (
             {"decode": True, "schema": "newest"},
             'topic orders cannot be decoded: schema is .newest.; it must be "union"',
@@ -390,7 +390,7 @@ def test_command(data: Path, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "a.parquet")["value"].to_pylist()[0] == {"id": 0}
     assert "decoded" not in run("-O", tmp_path / "raw").stdout
     wrong: list[tuple[list[Any], str]] = [
-        (["--registry", data], "--registry, --schema and --framing need --decode"),
+        (["--registry", data], "--registry, --schema, --framing and --layout need --decode"),
         (["--columns", "value.id"], "--columns has 'value.id', a field of the value, which is not decoded"),
         (["--decode", "--columns", "value.idd"], "topic orders cannot be decoded: value has no field 'idd'"),
         (["--decode=both"], "'both' is not key, value or key,value"),
