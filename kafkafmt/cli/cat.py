@@ -254,7 +254,7 @@ def cat(
     if sides:
         from .decoded_lines import TopicDecoders
 
-        printer.decode(TopicDecoders(registry, sides, framing, where, value_json, choice.partitions, limits))
+        printer.decode(TopicDecoders(registry, sides, framing, where, value_json, choice.partitions, limits, follow))
     if group is not None:
         topics = tuple({d.topic for d in choice.partitions})
 

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 import click
@@ -39,8 +40,12 @@ class TopicDecoder:
         where: Test | None,
         value_json: tuple[JsonEquals, ...],
         undecodable: Counter[str],
+        renew: Callable[[], Mapping[str, Writers]] | None = None,
     ) -> None:
-        self.decoders: dict[str, RecordDecoder] = {s: RecordDecoder(found, s) for s, found in writers.items()}
+        self.decoders: dict[str, RecordDecoder] = {
+            side: RecordDecoder(found, side, None if renew is None else partial(_renewed, renew, side))
+            for side, found in writers.items()
+        }
         self.test: RecordTest = RecordTest(self.decoders, where, value_json)
         self._undecodable = undecodable
 
@@ -96,6 +101,10 @@ class TopicDecoder:
         return core.format_records(b"".join(texts), shown, template, given.style, encoding, separator, first, end)
 
 
+def _renewed(renew: Callable[[], Mapping[str, Writers]], side: str) -> Writers:
+    return renew()[side]
+
+
 class TopicDecoders:
     """The decoders of the topics that `cat` prints. The schemas are read from each log directory, or from `source`."""
 
@@ -108,9 +117,10 @@ class TopicDecoders:
         value_json: tuple[JsonEquals, ...],
         directories: Iterable[PartitionDir],
         limits: ReadLimits,
+        follow: bool,
     ) -> None:
         self._source, self._formats, self._framing = source, formats, framing
-        self._where, self._value_json, self._limits = where, value_json, limits
+        self._where, self._value_json, self._limits, self._follow = where, value_json, limits, follow
         self._registries: dict[str, SchemaRegistry] = {}
         self._decoders: dict[str, TopicDecoder] = {}
         self.undecodable: Counter[str] = Counter()
@@ -125,7 +135,7 @@ class TopicDecoders:
         problem = ""
         for topic, partitions in by_topic.items():
             try:
-                self._decoders[topic] = self._decoder(self._writers(partitions))
+                self._decoders[topic] = self._decoder(self._writers(partitions), partitions)
             except NoSchemasError as error:
                 without, problem = [*without, topic], problem or str(error)
                 self._decoders[topic] = self._decoder({})
@@ -142,8 +152,12 @@ class TopicDecoders:
             self._check([directory])
         return self._decoders[directory.topic]
 
-    def _decoder(self, writers: Mapping[str, Writers]) -> TopicDecoder:
-        return TopicDecoder(writers, self._where, self._value_json, self.undecodable)
+    def _decoder(self, writers: Mapping[str, Writers], directories: Sequence[PartitionDir] = ()) -> TopicDecoder:
+        def renew() -> Mapping[str, Writers]:
+            self._registries.clear()
+            return self._writers(directories)
+
+        return TopicDecoder(writers, self._where, self._value_json, self.undecodable, renew if self._follow else None)
 
     def _writers(self, directories: Sequence[PartitionDir]) -> Mapping[str, Writers]:
         sample = Sample([PartitionLog(directory, self._limits) for directory in directories])

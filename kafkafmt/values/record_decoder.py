@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..registry import RegisteredSchema
 from .errors import ValueFault
 from .framing import CONFLUENT, Key
-from .writers import SchemaProblem, Writer, Writers
+from .writers import UNKNOWN_SCHEMA, SchemaProblem, Writer, Writers
+
+RENEWAL_SECONDS = 1.0
 
 
 class Undecodable(NamedTuple):
@@ -40,8 +43,11 @@ class Decoded(NamedTuple):
 class RecordDecoder:
     """Decodes the keys or values of a topic. Several threads can use it."""
 
-    def __init__(self, writers: Writers, side: str) -> None:
-        self._writers, self._header = writers, f"__{side}_schema_id"
+    # With `renew`, unknown schemas are looked for again in the schemas that it returns, at most once per second.
+
+    def __init__(self, writers: Writers, side: str, renew: Callable[[], Writers] | None = None) -> None:
+        self._writers, self._header, self._renew = writers, f"__{side}_schema_id", renew
+        self._next_renewal = 0.0
         self._found: dict[Key, tuple[RegisteredSchema | None, Writer] | SchemaProblem] = {}
 
     def decode(self, raw: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Decoded:
@@ -70,8 +76,23 @@ class RecordDecoder:
             try:
                 self._found[key] = self._writers.find(key)
             except SchemaProblem as problem:
+                if self._renew is not None and problem.code == UNKNOWN_SCHEMA:
+                    return self._find_again(self._renew, key, problem)
                 self._found[key] = problem
         return self._found[key]
+
+    def _find_again(
+        self, renew: Callable[[], Writers], key: Key, problem: SchemaProblem
+    ) -> tuple[RegisteredSchema | None, Writer] | SchemaProblem:
+        now = time.monotonic()
+        if now < self._next_renewal:
+            return problem
+        self._next_renewal = now + RENEWAL_SECONDS
+        self._writers = renew()
+        try:
+            return self._writers.find(key)
+        except SchemaProblem as found:
+            return found
 
 
 def schema_header(headers: Sequence[tuple[str, bytes | None]], name: str) -> bytes | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .value_columns import Captures, Column
 
 LATEST = "latest"
+UNKNOWN_SCHEMA = "unknown_schema"
 
 
 class SchemaProblem(Exception):
@@ -116,7 +117,7 @@ class SubjectWriters:
 
             found = with_fingerprint(key, self._registry)
             if found is None:
-                raise SchemaProblem("unknown_schema", f"there is no schema with the fingerprint {key.hex()}")
+                raise SchemaProblem(UNKNOWN_SCHEMA, f"there is no schema with the fingerprint {key.hex()}")
             return found
         assert key is not None
         try:
@@ -124,7 +125,7 @@ class SubjectWriters:
                 return self._registry.get_schema(key, self.subject)
             return self._registry.get_by_guid(key)
         except SchemaNotFoundError as error:
-            raise SchemaProblem("unknown_schema", str(error)) from None
+            raise SchemaProblem(UNKNOWN_SCHEMA, str(error)) from None
 
     def _parsed(self, schema: RegisteredSchema) -> Writer:
         place = schema.subject, schema.version

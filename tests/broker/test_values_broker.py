@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ AVRO = {
         }}},
     ],
 }  # fmt: skip
-NEWER = {**AVRO, "fields": [*AVRO["fields"], {"name": "gift", "type": "boolean", "default": False}]}  # type: ignore[misc]
+NEWER = {**AVRO, "fields": [*AVRO["fields"], {"name": "gift", "type": "boolean", "default": False}]}
 JSON = {
     "$schema": "http://json-schema.org/draft-07/schema#", "title": "Order", "type": "object", "properties": {
         "id": {"type": "integer"}, "country": {"type": ["null", "string"]},
@@ -65,16 +64,14 @@ def message_class() -> Any:
     message.field.add(
         name="country", number=2, type="TYPE_STRING", label="LABEL_OPTIONAL", proto3_optional=True, oneof_index=0
     )
-    message.field.add(
-        name="lines", number=3, type="TYPE_MESSAGE", label="LABEL_REPEATED", type_name=".shop.Order.Line"
-    )
+    message.field.add(name="lines", number=3, type="TYPE_MESSAGE", label="LABEL_REPEATED", type_name=".shop.Order.Line")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, list[Any]]]]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Any]]]:
     """Return a log directory of a broker, and for each topic the values as the deserializers return them."""
     client = SchemaRegistryClient.new_client({"url": "mock://broker"})
     message = message_class()
@@ -85,7 +82,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     read = {"avro": AvroDeserializer(client), "json": JSONDeserializer(None, schema_registry_client=client)}
     expected: dict[str, list[Any]] = {topic: [] for topic in CODECS}
     with Broker(tmp_path_factory.mktemp("values")) as broker:
-        servers = {"bootstrap.servers": broker.bootstrap}
+        servers: dict[str, Any] = {"bootstrap.servers": broker.bootstrap}
         admin = AdminClient(servers)
         topics = [NewTopic(topic, 1) for topic in CODECS]
         topics.append(NewTopic("_schemas", 1, config={"cleanup.policy": "compact"}))
@@ -114,7 +111,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
                 entry |= {"schema": version.schema.schema_str, "schemaType": version.schema.schema_type}
                 producer.produce("_schemas", key=json.dumps(key), value=json.dumps(entry))
         assert producer.flush(60) == 0
-    yield broker.log_dirs[0], expected
+    return broker.log_dirs[0], expected
 
 
 def plain(value: Any) -> Any:
@@ -136,7 +133,9 @@ def test_protobuf(written: tuple[Path, dict[str, list[Any]]]) -> None:
     path, expected = written
     table = kafkafmt.open(path)["proto"].to_arrow(decode=True)
     assert table["value"].to_pylist() == list(map(plain, expected["proto"]))
-    lines = list(map(json.loads, inside("cat", path, "-t", "proto", "--decode", "--format", "json").stdout.splitlines()))
+    lines = list(
+        map(json.loads, inside("cat", path, "-t", "proto", "--decode", "--format", "json").stdout.splitlines())
+    )
     assert [line["value"] for line in lines] == list(map(plain, expected["proto"]))
     assert {line["value_schema"]["message"] for line in lines} == {"shop.Order"}
 

@@ -12,11 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from building import batch, record
 from command import kafkafmt
+
+import kafkafmt as kafkafmt_package
 
 PATIENCE = 120.0
 """Longest time to wait for an expected event, in seconds."""
@@ -52,9 +54,11 @@ class Following:
             line += more
         return line.decode()
 
+    def rows(self, n: int) -> list[dict[str, Any]]:
+        return [json.loads(self._line(self.stdout)) for _ in range(n)]
+
     def lines(self, n: int) -> list[tuple[str, int, int]]:
-        rows = [json.loads(self._line(self.stdout)) for _ in range(n)]
-        return [(r["topic"], r["partition"], r["offset"]) for r in rows]
+        return [(r["topic"], r["partition"], r["offset"]) for r in self.rows(n)]
 
     def error(self) -> str:
         return self._line(self.stderr)
@@ -172,3 +176,27 @@ def test_closed_socket_ends_follow_and_a_file_does_not(log_directory: Path) -> N
 def test_follow_with_an_end_offset_is_wrong_usage(log_directory: Path) -> None:
     done = kafkafmt("cat", "-f", log_directory, "-o", ":5")
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_decoded_values_and_schemas_that_arrive_later(tmp_path: Path, follow: Follow) -> None:
+    def schema(number: int, fields: list[str]) -> tuple[bytes, bytes, int]:
+        text = json.dumps({"type": "record", "name": "O", "fields": [{"name": n, "type": "int"} for n in fields]})
+        key = {"keytype": "SCHEMA", "subject": "t-value", "version": number, "magic": 1}
+        value = {"subject": "t-value", "version": number, "id": number, "schema": text, "deleted": False}
+        return json.dumps(key).encode(), json.dumps(value).encode(), 1000
+
+    with kafkafmt_package.LogDirectory(tmp_path / "log") as directory:
+        schemas, values = directory.writer("_schemas", 0), directory.writer("t", 0)
+        schemas.append([schema(1, ["a"])])
+        values.append([(b"k", b"\0\0\0\0\1\x02", 1000)])
+        schemas.flush()
+        values.flush()
+        following = follow(tmp_path / "log", "-t", "t", "--decode")
+        assert following.rows(1)[0]["value"] == {"a": 1}
+        schemas.append([schema(2, ["a", "b"])])
+        schemas.flush()
+        values.append([(b"k", b"\0\0\0\0\2\x02\x04", 1000), (b"k", b"\0\0\0\0\3\x02", 1000)])
+        values.flush()
+        known, unknown = following.rows(2)
+        assert known["value"] == {"a": 1, "b": 2}
+        assert unknown["value_error"]["error"] == "unknown_schema"
