@@ -16,7 +16,7 @@ from .flat_layout import FlatLayout
 from .plan import ValuePlan
 from .sides import SIDES, side_of
 from .types import Record
-from .value_columns import Column, Fields
+from .value_columns import Column, Fields, finished_type
 from .writers import Writers
 
 OnUndecodable: TypeAlias = Literal["keep", "fail"]
@@ -117,7 +117,7 @@ def _arrow_schema(names: Sequence[str], plans: Mapping[str, ValuePlan], keeps: b
         if field.name not in plans:
             fields.append(field)
             continue
-        fields.append(pa.field(field.name, plans[field.name].root.arrow))
+        fields.append(pa.field(field.name, finished_type(plans[field.name].root)))
         if keeps:
             fields.append(pa.field(f"{field.name}_error", pa.string()))
         if keeps or raw:

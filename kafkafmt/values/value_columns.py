@@ -141,11 +141,11 @@ def _column(type_: ValueType, fields: Fields = None) -> Column:
         return Column(type_, STRUCT, _struct(children), children=children)
     if isinstance(type_, Array):
         item = _column(type_.items, fields)
-        return Column(type_, LIST, pa.list_(_arrow(item)), children=[("item", item)])
+        return Column(type_, LIST, pa.list_(finished_type(item)), children=[("item", item)])
     if isinstance(type_, Map):
         members = [("key", _column(Simple("string"))), ("value", _column(type_.values, fields))]
         entries = Column(type_, STRUCT, _struct(members), children=members)
-        return Column(type_, LIST, pa.map_(pa.string(), _arrow(members[1][1])), children=[("entries", entries)])
+        return Column(type_, LIST, pa.map_(pa.string(), finished_type(members[1][1])), children=[("entries", entries)])
     if isinstance(type_, Enum):
         return Column(type_, FIXED, pa.dictionary(pa.int32(), pa.string()), 4, symbols=type_.symbols)
     logical: Logical | None = type_.logical
@@ -166,13 +166,13 @@ def _column(type_: ValueType, fields: Fields = None) -> Column:
     return Column(type_, kind, _LOGICAL.get(logical.name, arrow) if logical else arrow, width)
 
 
-def _arrow(column: Column) -> pa.DataType:
+def finished_type(column: Column) -> pa.DataType:
     """Return the type of the finished column."""
     return pa.string() if column.type.kind == JSON_TEXT else column.arrow
 
 
 def _struct(children: Sequence[tuple[str, Column]]) -> pa.DataType:
-    return pa.struct([pa.field(name, _arrow(child)) for name, child in children])
+    return pa.struct([pa.field(name, finished_type(child)) for name, child in children])
 
 
 def build_array(root: Column, buffers: Sequence[Buffers], captures: Captures) -> pa.Array:

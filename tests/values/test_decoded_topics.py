@@ -329,3 +329,11 @@ def test_keys_that_are_not_in_any_schema(tmp_path: Path) -> None:
     assert [row["key_error"] for row in found] == ["no_schema_id: it does not begin with a schema id"] * 2
     assert [row["key_raw"] for row in found] == [b"order-1", b""]
     assert [row["value"] for row in found] == [{"id": 1}, {"id": 2}]
+
+
+def test_value_without_a_common_type_is_json_text(tmp_path: Path) -> None:
+    bodies = [framed(encode("string", "a"), 1), framed(encode("int", 3), 2)]
+    versions = [version("string", 1), version("int", 2)]
+    table = topic(write_log(tmp_path / "mixed", [(None, body) for body in bodies], versions)).to_arrow(decode=True)
+    assert table.schema.field("value").type == pa.string()
+    assert table["value"].to_pylist() == ['"a"', "3"]
