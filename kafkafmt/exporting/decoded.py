@@ -6,12 +6,10 @@ process plans the decoding of a topic once.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,38 +18,29 @@ from ..log.catalog import Source
 from ..log.damage import ReadLimits
 from ..log.reading import PartitionLog
 from ..registry import SchemaRegistry, schemas
-from ..registry.topic import TOPIC
+from ..registry.api import schemas_of_logs
 from ..support.text import counted, plain
-from ..values import ValueDecoding, plan_decoding
+from ..values import ValueDecoding
 from ..values.decoder import SideDecoder
+from ..values.nested import EMPTY_MEMBER, convert
 from ..values.prepare import NoSchemasError, side_writers
 from ..values.sample import Sample
 from ..values.sides import SIDES
-from ..values.writers import SchemaProblem, Writers
+from ..values.topic_decoding import TopicDecoding
+from ..values.writers import SchemaProblem
 from .errors import DecodingError
 from .options import DIRECTORY_COLUMNS, ExportOptions
 from .report import SchemaRecords, SideDecoded, TotalDecoded
 
-EMPTY_MEMBER = "_"
-"""Field that Parquet files have in a record without fields. It is null in each record."""
 
-
-@dataclass(frozen=True)
-class TopicDecoding:
-    """The arguments that decode the keys and values of a topic. Picklable, because Spark sends it to tasks."""
-
-    topic: str
-    writers: Mapping[str, Writers] = field(repr=False)
-    """The schemas of each side to decode."""
-    columns: tuple[str, ...] | None
-    """Names of columns, and of fields such as "value.id". None selects the default columns."""
-    layout: str = "nested"
+class ExportDecoding(TopicDecoding):
+    """How the keys and values of a topic are decoded, and how Parquet stores them."""
 
     @cached_property
     def plan(self) -> ValueDecoding:
         """How keys and values are decoded. DecodingError: the options do not fit to the schemas of the topic."""
         try:
-            return plan_decoding(self.topic, self.writers, self.columns, layout=self.layout)
+            return super().plan
         except (SchemaProblem, LookupError, ValueError) as error:
             raise DecodingError(f"topic {plain(self.topic)} cannot be decoded: {error}") from error
 
@@ -59,10 +48,6 @@ class TopicDecoding:
     def stored(self) -> pa.Schema:
         """The columns as Parquet stores them."""
         return pa.schema([pa.field(f.name, stored_type(f.type)) for f in self.plan.schema])
-
-    def decoders(self) -> dict[str, SideDecoder]:
-        """Return new decoders of the sides that the columns need, for one thread."""
-        return self.plan.decoders(self.plan.schema.names)
 
     def counts(self, decoders: dict[str, SideDecoder]) -> dict[str, SideCounts]:
         """Return what these decoders have counted."""
@@ -76,10 +61,6 @@ class TopicDecoding:
                     records[schema.schema_id, schema.subject, schema.version] += decoder.records[number]
             found[side] = SideCounts(decoder.records.total(), records, Counter(decoder.undecodable))
         return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the arguments. A plan contains a lock and programs of the core, which cannot be pickled."""
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
 
 SchemaKey = tuple[int | None, str, int]
@@ -97,7 +78,7 @@ class SideCounts:
 
 def plan_topics(
     options: ExportOptions, found: Discovery, chosen: Sequence[PartitionDir], on_message: Callable[[str], None]
-) -> dict[str, TopicDecoding]:
+) -> dict[str, ExportDecoding]:
     """Return how each topic with schemas is decoded. The columns are those of `options.columns`."""
     if not options.decode or not chosen:
         return {}
@@ -110,7 +91,7 @@ def plan_topics(
         given = options.registry
         return given if isinstance(given, SchemaRegistry) else _read_registry(given, found, chosen, on_message)
 
-    plans: dict[str, TopicDecoding] = {}
+    plans: dict[str, ExportDecoding] = {}
     problem: Exception | None = None
     for topic, directories in by_topic.items():
         sample = Sample([PartitionLog(d, ReadLimits(options.max_batch_bytes)) for d in directories], options.selection)
@@ -123,7 +104,7 @@ def plan_topics(
             continue
         except (SchemaProblem, LookupError, ValueError) as error:
             raise DecodingError(f"topic {plain(topic)} cannot be decoded: {error}") from error
-        plans[topic] = TopicDecoding(topic, writers, options.columns, options.layout)
+        plans[topic] = ExportDecoding(topic, writers, options.columns, options.layout)
         flat = plans[topic].plan.flat
         if flat is not None and not options.single_file:
             _check_levels(topic, flat.fields, options.partition_by)
@@ -146,13 +127,10 @@ def _read_registry(
     """Read the schemas. By default, they are those of the topic ``_schemas`` in one of the log directories."""
     if source is not None:
         return schemas(source, on_message=on_message)
-    named = [d for d in found.partitions if d.topic == TOPIC and d.readable]
-    place = (named or chosen)[0].path.parent
-    with contextlib.suppress(NoLogError):
-        registry = schemas(place, on_message=on_message)
-        if len(registry):
-            return registry
-    raise DecodingError(f"there are no schemas of a topic {TOPIC} in {plain(str(place))}; choose others with registry")
+    try:
+        return schemas_of_logs(found, chosen, on_message)
+    except NoLogError as error:
+        raise DecodingError(f"{error}; choose others with registry") from None
 
 
 def _check_levels(topic: str, fields: Iterable[str], partition_by: str | None) -> None:
@@ -166,7 +144,7 @@ def _check_levels(topic: str, fields: Iterable[str], partition_by: str | None) -
             )
 
 
-def _check_same(plans: dict[str, TopicDecoding], topics: Sequence[str]) -> None:
+def _check_same(plans: dict[str, ExportDecoding], topics: Sequence[str]) -> None:
     """Check that the topics of a single file have the same columns."""
     first = next(iter(plans))
     for topic in topics:
@@ -213,26 +191,4 @@ def stored_type(type_: pa.DataType) -> pa.DataType:
 
 def stored_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return an array with the type of `stored_type`."""
-    if array.type == type_:
-        return array
-    if pa.types.is_struct(type_):
-        count = array.type.num_fields
-        members = [stored_array(array.field(i), type_.field(i).type) for i in range(count)]
-        fields = [type_.field(i) for i in range(type_.num_fields)]
-        members = members or [pa.nulls(len(array), pa.bool_())]
-        return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null())
-    if pa.types.is_map(type_):
-        entries = pa.StructArray.from_arrays(
-            [array.keys, stored_array(array.items, type_.item_type)],
-            fields=[type_.key_field, type_.item_field],
-        )
-        return _list_array(array, type_, entries)
-    if pa.types.is_list(type_):
-        return _list_array(array, type_, stored_array(array.values, type_.value_type))
-    return array.cast(type_)
-
-
-def _list_array(array: pa.Array, type_: pa.DataType, values: pa.Array) -> pa.Array:
-    """Return a list or a map with the offsets of another one, which can be a slice."""
-    buffers = array.buffers()[:2]
-    return pa.Array.from_buffers(type_, len(array), buffers, array.null_count, array.offset, children=[values])
+    return convert(array, type_, lambda leaf, wanted: leaf.cast(wanted))

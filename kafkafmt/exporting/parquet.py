@@ -28,7 +28,7 @@ from ..support.text import plain
 from ..values.flat_layout import OWN, FlatLayout
 from ..values.sides import SIDES, side_of
 from .dates import fields_of
-from .decoded import TopicDecoding, stored_array
+from .decoded import ExportDecoding, stored_array
 from .errors import REMEDY, ResumeError
 from .options import DEFAULT_FILE_SIZE, DIRECTORY_COLUMNS
 
@@ -61,12 +61,12 @@ class FileFormat:
     """Whether a file may contain several partitions. The partition is then a column."""
     chosen: tuple[str, ...] | None = None
     """Names of the columns that the user selected. None stands for the default columns."""
-    decoding: TopicDecoding | None = None
+    decoding: ExportDecoding | None = None
     """How keys and values are decoded. None: they are stored as bytes."""
     temporary: bool = False
     """Whether the records of the files are copied to a single file, which then has the final layout."""
 
-    def of_topic(self, decoding: TopicDecoding | None) -> FileFormat:
+    def of_topic(self, decoding: ExportDecoding | None) -> FileFormat:
         """Return the format of the files of one topic, whose keys and values are decoded or stored as bytes."""
         if decoding is None:
             names = None if self.chosen is None else tuple(dict.fromkeys(map(side_of, self.chosen)))

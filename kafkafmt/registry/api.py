@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 
-from ..log import NoLogError, discover
+from ..log import Discovery, NoLogError, PartitionDir, discover
 from ..log.catalog import Source, single_path
 from ..log.storage import is_file, path_exists
 from ..support.paths import input_path
+from ..support.text import plain
 from .files import INDEX, read_files, read_index, schema_files
 from .registry import SchemaRegistry
 from .rest import is_registry, read_rest
@@ -82,3 +84,16 @@ def schemas(
     if not chosen:
         raise NoLogError(f"{path}: there is no topic {TOPIC}, in which a schema registry stores its schemas")
     return SchemaRegistry(*read_topic(chosen[0]), context)
+
+
+def schemas_of_logs(
+    found: Discovery, chosen: Sequence[PartitionDir], on_message: Callable[[str], None]
+) -> SchemaRegistry:
+    """Read the topic ``_schemas`` in one of the log directories of partitions. NoLogError: there are no schemas."""
+    named = [d for d in found.partitions if d.topic == TOPIC and d.readable]
+    place = (named or chosen)[0].path.parent
+    with contextlib.suppress(NoLogError):
+        registry = schemas(place, on_message=on_message)
+        if len(registry):
+            return registry
+    raise NoLogError(f"there are no schemas of a topic {TOPIC} in {plain(str(place))}")

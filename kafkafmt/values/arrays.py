@@ -16,6 +16,7 @@ from .writers import SubjectWriters
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .decoder import SideDecoder
     from .options import OnUndecodable
 
 
@@ -76,12 +77,16 @@ def decode_values(
     fails = one_of("on_undecodable", on_undecodable, ("keep", "fail")) == "fail"
     writers = SubjectWriters(registry, subject, schema, framing_of(framing, CONFLUENT))
     decoder = SideDecoder(ValuePlan(writers), "value", False, fails, "item")
-    first = 0
+    add_items(decoder, values)
+    return pa.RecordBatch.from_arrays(list(decoder.finish()), ["value", "value_error", "value_raw"])
+
+
+def add_items(decoder: SideDecoder, values: Any, first: int = 0) -> None:
+    """Decode the items of an array. `first` is the number of the first one in error messages."""
     for array in _binary_arrays(values):
         positions, lengths, data = _spans(array)
         decoder.add(data, positions, lengths, np.arange(first, first + len(array)))
         first += len(array)
-    return pa.RecordBatch.from_arrays(list(decoder.finish()), ["value", "value_error", "value_raw"])
 
 
 def _binary_arrays(values: Any) -> list[pa.Array]:
