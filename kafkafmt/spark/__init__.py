@@ -18,6 +18,8 @@ _HOMES = {
     "decode_batches": "functions",
     "read_paths": "functions",
     "decode_partition": "functions",
+    "decode_values": "value_functions",
+    "decode_value_partition": "value_functions",
     "make_session": "session",
 }
 __all__ = list(_HOMES)

@@ -200,11 +200,7 @@ class ArrowFunction:
         output = _Output(self)
         decode = self.decoder(output.builder.columns)
         for batch in batches:
-            for name in (self.column, *self.keep):
-                if name not in batch.schema.names:
-                    raise ValueError(
-                        f"the input has no column {shown(name)}; the input columns are {', '.join(batch.schema.names)}"
-                    )
+            check_columns(batch, (self.column, *self.keep))
             output.batch = batch
             for row, value in enumerate(batch.column(batch.schema.get_field_index(self.column))):
                 if not value.is_valid:
@@ -230,6 +226,15 @@ class ArrowFunction:
     def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
         """Return a function that decodes one value of the input column, and stores its records in `columns`."""
         raise NotImplementedError
+
+
+def check_columns(batch: pa.RecordBatch, names: Iterable[str]) -> None:
+    """Raise ValueError if the input of a function for `mapInArrow` lacks a column."""
+    for name in names:
+        if name not in batch.schema.names:
+            raise ValueError(
+                f"the input has no column {shown(name)}; the input columns are {', '.join(batch.schema.names)}"
+            )
 
 
 class _Batches(ArrowFunction):

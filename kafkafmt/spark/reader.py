@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..constants import ISOLATION_LEVELS, READ_UNCOMMITTED, Isolation
-from ..log.catalog import Sources, resolve
+from ..log.catalog import Source, Sources, resolve, single_path
+from ..registry import SchemaRegistry
 from ..support.arguments import millis, one_of, optional_integer
+from ..values.sides import UNION, Decode, side_formats
 from .option_text import check_names
 from .schema import struct_of
 from .source.data_source import register
@@ -32,6 +34,11 @@ def read(
     start_time: Time | None = None,
     end_time: Time | None = None,
     where: Iterable[Any] | None = None,
+    decode: Decode = False,
+    registry: Source | None = None,
+    schema: str | int = UNION,
+    framing: str = "auto",
+    raw: bool = False,
     isolation: Isolation = READ_UNCOMMITTED,
     mode: str = MODES[0],
     min_partitions: int | None = None,
@@ -51,7 +58,8 @@ def read(
         is read from its paths, which are listed again.
     columns : iterable of str, optional
         Names and order of the columns. Other columns are not decoded. By default, the result has
-        the columns of Spark's Kafka source.
+        the columns of Spark's Kafka source. With `decode`, names such as "value.customer.country"
+        choose fields.
     topics : str or iterable of str, optional
         Names of topics. By default, all topics except Kafka's internal topics are read.
     start_time, end_time : int or datetime, optional
@@ -66,12 +74,28 @@ def read(
         The columns are "topic", "partition", "offset" and "timestamp". The operators are "=", "!=",
         "<", "<=", ">", ">=", "in" and "not in". A timestamp is compared with an int in milliseconds
         or a timezone-aware datetime.
+    decode : bool, "key", "value", list of both, or mapping, default False
+        What is decoded by the schemas of a registry, or in the formats that a mapping has, as in
+        `Partition.to_arrow`. True decodes keys and values. A decoded column has
+        the type of its schemas. It is followed by the columns ``value_error`` (string) and
+        ``value_raw`` (binary), or ``key_error`` and ``key_raw``, which are null unless it cannot be
+        decoded. All topics that are read must have the same columns.
+    registry : str, os.PathLike, Log, Topic or Partition, optional
+        Where the schemas are, as in `kafkafmt.schemas`. By default, they are in the topic ``_schemas``
+        in one of the log directories. The driver reads them once.
+    schema : "union", "latest", int or "id:N", default "union"
+        Which schemas decide the columns, as in `Partition.to_arrow`.
+    framing : {"auto", "confluent", "apicurio", "single-object", "none"}, default "auto"
+        What precedes keys and values, as in `Partition.to_arrow`.
+    raw : bool, default False
+        Keep the bytes of all decoded keys and values in ``key_raw`` and ``value_raw``.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     mode : {"PERMISSIVE", "DROPMALFORMED", "FAILFAST"}, default "PERMISSIVE"
         "PERMISSIVE" omits damaged data and logs a warning for each damaged range of bytes.
         "DROPMALFORMED" omits damaged data without warnings. "FAILFAST" fails the query if data is
-        damaged.
+        damaged. With `decode`, "DROPMALFORMED" also omits records whose key or value cannot be
+        decoded, and "FAILFAST" fails at the first one.
     min_partitions : int, optional
         Approximate minimum number of tasks.
     options : dict of str, optional
@@ -105,9 +129,13 @@ def read(
     """
     register(spark)
     check_names(options or {}, NAMES, HINTS)  # check the names here, because Spark converts them to lower case
-    reader = spark.read.format("kafkafmt").options(**(options or {}))
-    if columns is not None:
+    reader = spark.read.format("kafkafmt").options(
+        **(options or {}), **_decode_options(decode, registry, schema, framing, raw)
+    )
+    if columns is not None and decode is False:
         reader = reader.schema(struct_of(columns))
+    elif columns is not None:
+        reader = reader.option("columns", json.dumps([columns] if isinstance(columns, str) else list(columns)))
     if topics is not None:
         reader = reader.option("subscribe", topics if isinstance(topics, str) else ",".join(topics))
     if start_time is not None:
@@ -125,3 +153,28 @@ def read(
     if replicas is not None:
         reader = reader.option("replicas", replicas)
     return reader.option("paths", json.dumps([os.fspath(path) for path in given])).load()
+
+
+def _decode_options(
+    decode: Decode, registry: Source | None, schema: str | int, framing: str, raw: bool
+) -> dict[str, str]:
+    """Return the options of the data source that decode keys and values."""
+    if decode is False:
+        given = {"registry": registry is not None, "schema": schema != UNION, "framing": framing != "auto", "raw": raw}
+        if name := next((name for name, is_given in given.items() if is_given), None):
+            raise ValueError(f"{name} needs decode; pass decode=True too")
+        return {}
+    sides = {side: str(given) for side, given in side_formats(decode).items()}
+    options = {
+        "schema": str(schema),
+        "raw": "true" if raw else "false",
+        "framing": framing,
+        "decode": json.dumps(sides),
+    }
+    if isinstance(registry, SchemaRegistry):
+        raise TypeError(
+            "registry is a SchemaRegistry, but Spark needs its path or URL; pass what kafkafmt.schemas was called with"
+        )
+    if registry is not None:
+        options["registry"] = os.fspath(single_path("registry", registry))
+    return options

@@ -10,7 +10,6 @@ import java_tools
 import pytest
 from command import inside
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -43,6 +42,7 @@ JSON = {
         }}},
     },
 }  # fmt: skip
+admin: Any = pytest.importorskip("confluent_kafka.admin")
 CODECS = {"avro": "zstd", "proto": "lz4", "json": "gzip"}
 
 
@@ -83,10 +83,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, l
     expected: dict[str, list[Any]] = {topic: [] for topic in CODECS}
     with Broker(tmp_path_factory.mktemp("values")) as broker:
         servers: dict[str, Any] = {"bootstrap.servers": broker.bootstrap}
-        admin = AdminClient(servers)
-        topics = [NewTopic(topic, 1) for topic in CODECS]
-        topics.append(NewTopic("_schemas", 1, config={"cleanup.policy": "compact"}))
-        for future in admin.create_topics(topics).values():
+        client_of_broker = admin.AdminClient(servers)
+        topics = [admin.NewTopic(topic, 1) for topic in CODECS]
+        topics.append(admin.NewTopic("_schemas", 1, config={"cleanup.policy": "compact"}))
+        for future in client_of_broker.create_topics(topics).values():
             future.result(30)
         for topic, codec in CODECS.items():
             context = SerializationContext(topic, MessageField.VALUE)

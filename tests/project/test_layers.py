@@ -67,7 +67,12 @@ except `__init__` and `ABOVE`.
 """
 MOST_MODULES = 17
 """Largest number of modules in a folder of `log/`, not counting its `__init__.py`."""
-ABOVE = {"kafkafmt.spark.functions", "kafkafmt.spark.inputs", "kafkafmt.spark.reader"}
+ABOVE = {
+    "kafkafmt.spark.functions",
+    "kafkafmt.spark.inputs",
+    "kafkafmt.spark.reader",
+    "kafkafmt.spark.value_functions",
+}
 
 LAZY = ("kafkafmt.exporting.", "kafkafmt.reports.")
 """The only folder of a higher layer that `kafkafmt/__init__.py` may import, inside functions and for types."""

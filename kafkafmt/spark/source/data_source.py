@@ -42,6 +42,7 @@ from ..schema import STANDARD, WITH_HEADERS, checked_names, struct_of
 from ..shipped import Shipped
 from ..sink.write_options import NAMES as WRITE_NAMES
 from ..sink.write_options import is_write, parse_write, query_id
+from .decoding import QueryDecoding, Sources, default_schema, plan_query, read_sources
 from .options import HINTS, Options, parse
 from .options import NAMES as READ_NAMES
 from .planning import make_plan
@@ -88,6 +89,7 @@ class KafkaLogSource(Shipped, DataSource):
     # compressed data, the task does.
 
     def __init__(self, options: Any) -> None:
+        self._read_sources: Sources | None = None
         self.table: dict[str, str] | None = table_options(options, (*READ_NAMES, *WRITE_NAMES))
         super().__init__(options if self.table is None else CaseInsensitiveDict(self.table))
         if self.table is not None or (self._names_path and not is_write(options)):
@@ -109,8 +111,27 @@ class KafkaLogSource(Shipped, DataSource):
 
     def schema(self) -> StructType:
         """Return the default schema, for queries without a user-defined schema."""
-        schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
+        schema = self._schema_of(self.parsed)
         return schema if self.table is None else with_options(schema, self.table)
+
+    def _schema_of(self, options: Options) -> StructType:
+        if options.decode:
+            return default_schema(options, self._sources(options))
+        if options.columns is not None:
+            return struct_of(options.columns)
+        return struct_of(WITH_HEADERS if options.include_headers else STANDARD)
+
+    def _sources(self, options: Options) -> Sources:
+        """Return the schemas of the registry. They are read once, and pickled together with this object."""
+        if self._read_sources is None:
+            self._read_sources = read_sources(options)
+        return self._read_sources
+
+    def _columns(self, options: Options, schema: StructType) -> tuple[list[str], QueryDecoding | None]:
+        """Return the names of the columns in a schema, and how they are decoded."""
+        if not options.decode:
+            return checked_names(schema), None
+        return schema.fieldNames(), plan_query(options, self._sources(options), schema)
 
     @property
     def _names_path(self) -> bool:
@@ -143,14 +164,14 @@ class KafkaLogSource(Shipped, DataSource):
         options.check_batch()
         say_ignored(options.stream_only, "in a batch query")
         say_ignored(options.hints, NO_BROKER)
-        return KafkaLogReader(options, checked_names(schema))
+        return KafkaLogReader(options, *self._columns(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from .stream import KafkaLogStreamReader
 
         options = self._for_reading(schema)
         say_ignored(options.hints, NO_BROKER)
-        return KafkaLogStreamReader(options, checked_names(schema))
+        return KafkaLogStreamReader(options, *self._columns(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer for a batch query whose rows have the given schema."""
@@ -177,13 +198,14 @@ def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]
 class KafkaLogReader(Shipped, DataSourceReader):
     """Reads the records for a batch query: Spark calls `partitions` on the driver, and `read` in each task."""
 
-    def __init__(self, options: Options, names: list[str]) -> None:
+    def __init__(self, options: Options, names: list[str], decoding: QueryDecoding | None = None) -> None:
         self.options = options
         self.names = names
+        self.decoding = decoding
 
     def partitions(self) -> list[InputPartition]:
         return as_partitions(make_plan(self.options, say), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the Arrow record batches of one task. If `mode` is FAILFAST, damage raises DamagedLogError."""
-        return read_task(partition, self.options, self.names, say)
+        return read_task(partition, self.options, self.names, say, self.decoding)

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
 from ...log import PartitionDir
 from ...log.finding import ANYTHING, Filter
 from ...log.reading import OffsetBound, Selection
 from ...support.text import shown
+from ...values.framing import FRAMINGS
+from ...values.sides import UNION, Formats, side_formats
 from ..option_text import (
     OptionError,
     check_names,
@@ -42,11 +44,14 @@ NAMES = (
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
-    "includeHeaders", "where", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
+    "includeHeaders", "columns", "decode", "schema", "registry", "framing", "raw",
+    "where", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
     "path", "paths",
 )  # fmt: skip
 
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+DECODE_ONLY = ("schema", "registry", "framing", "raw")
+"""Options that need the option `decode`."""
 HINTS = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
@@ -121,6 +126,17 @@ class Options:
     hints: tuple[str, ...] = ()
     """Names of the given options that are ignored, because they configure a connection to a broker."""
     include_headers: bool = False
+    columns: tuple[str, ...] | None = None
+    """Names of columns, and of fields such as "value.id", unless the query has a schema."""
+    decode: Formats = field(default_factory=dict)
+    """The formats of the sides to decode."""
+    framing: str = "auto"
+    schema: str = UNION
+    """Which schemas of the registry decide the columns."""
+    registry: str | None = None
+    """Path or URL of the schemas. None: the log directory that is read."""
+    raw: bool = False
+    """Whether the bytes of all decoded keys and values are kept, not only those of undecodable ones."""
     where: Filter = ANYTHING
     """Conditions that a record must match."""
     mode: str = MODES[0]
@@ -218,6 +234,12 @@ def parse(given: Mapping[str, str]) -> Options:
         hints=tuple(name for name in HINTS if name in given)
         + tuple(name for name in given if name.lower().startswith("kafka.") and name.lower() != ISOLATION_OPTION),
         include_headers=flag_of(options, "includeHeaders"),
+        columns=_names(options["columns"]) if "columns" in options else None,
+        decode=_decode(options),
+        schema=options.get("schema", UNION).strip(),
+        registry=options.get("registry"),
+        framing=word_of(options, "framing", ("auto", *FRAMINGS)),
+        raw=flag_of(options, "raw"),
         where=_where(options),
         mode=word_of(options, "mode", MODES),
         replicas=word_of(options, "replicas", ("longest",)) if "replicas" in options else None,
@@ -233,6 +255,28 @@ def _names_something(name: str, text: str) -> bool:
     if name == "assign":
         return bool(_assigned(text))
     return bool(text.replace(",", "").strip() if name == "subscribe" else text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Parse a list of names: JSON, or names with commas between them."""
+    given = json_value("columns", text) if text.lstrip().startswith("[") else [n.strip() for n in text.split(",")]
+    if not given or not all(isinstance(name, str) and name for name in given):
+        raise OptionError(f"columns is {shown(text)}; it must be a list of columns and fields, such as offset,value.id")
+    return tuple(dict.fromkeys(given))
+
+
+def _decode(options: Mapping[str, str]) -> Formats:
+    """Parse what is decoded: true, false, sides with a comma between them, or JSON."""
+    text = options.get("decode", "false").strip()
+    if text.lower() == "false":
+        if given := [name for name in DECODE_ONLY if name in options]:
+            raise OptionError(f"{given[0]} needs decode; set decode=true too")
+        return {}
+    try:
+        given_sides = json_value("decode", text) if text.startswith(("{", "[")) else text.replace(" ", "")
+        return side_formats(True if text.lower() == "true" else given_sides)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
 
 
 def _where(options: Mapping[str, str]) -> Filter:

@@ -18,9 +18,11 @@ from ...log.finding import Filter, columns_of, for_partition
 from ...log.transactions import Doubt, TransactionInDoubtError
 from ...support.text import quantity
 from ..messages import say as say
+from .decoding import QueryDecoding, TaskDecoding
 from .options import Options
 from .pieces import WholePartitions
 from .planning import Plan, Task
+from .splits import Split
 from .where import matching
 
 FIRST_ROWS = 8192
@@ -61,25 +63,38 @@ def as_partitions(plan: Plan, options: Options) -> list[InputPartition]:
 
 
 def read_task(
-    partition: InputPartition, options: Options, names: list[str], tell: Callable[[str], None]
+    partition: InputPartition,
+    options: Options,
+    names: list[str],
+    tell: Callable[[str], None],
+    decoding: QueryDecoding | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return the Arrow record batches of one task. If retention has removed a file, `tell` gets a message."""
     if not isinstance(partition, TaskPartition):  # if a query has no tasks, Spark runs an empty task
         return iter(())
-    return ahead(_batches(partition.task, options, names, tell))
+    return ahead(_batches(partition.task, options, names, tell, decoding))
 
 
 def _batches(
-    task: Task, options: Options, names: list[str], tell: Callable[[str], None]
+    task: Task, options: Options, names: list[str], tell: Callable[[str], None], decoding: QueryDecoding | None
 ) -> Generator[pa.RecordBatch, None, None]:
     limits, partitions = ReadLimits(options.max_batch_bytes), WholePartitions()
+    decoded = None if decoding is None else TaskDecoding(decoding, options)
     for split in task.splits:
         filtered = for_partition(options.where, split.topic, split.partition)
         more = sorted(columns_of(filtered) - set(names))
-        builder, limit_rows = ArrowBuilder(split.topic, split.partition, schema_of([*names, *more])), FIRST_ROWS
+        if decoded is None:
+            builder = ArrowBuilder(split.topic, split.partition, schema_of([*names, *more]))
+        else:
+            builder = decoded.builder(split.topic, split.partition, more)
+        limit_rows = FIRST_ROWS
 
-        def selected(batch: pa.RecordBatch, filtered: Filter = filtered) -> Iterator[pa.RecordBatch]:
+        def selected(
+            batch: pa.RecordBatch, filtered: Filter = filtered, split: Split = split
+        ) -> Iterator[pa.RecordBatch]:
             rows = matching(batch, filtered)
+            if decoded is not None:
+                rows = decoded.convert(rows, split.topic, split.partition)
             if rows.num_rows:
                 yield rows.select(names)
 
@@ -115,6 +130,8 @@ def _batches(
                     yield from selected(builder.flush())
         if builder.rows:
             yield from selected(builder.flush())
+    if decoded is not None:
+        decoded.report()
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:

@@ -42,6 +42,7 @@ from ...records.reader import ALL_OFFSETS
 from ...support.text import offset_range
 from ..option_text import OptionError
 from ..shipped import Shipped
+from .decoding import QueryDecoding
 from .options import LATEST, Bound, Key, Options
 from .planning import DataLossError, PackedSplit, Plan, discovered, doubts_in, limits_of, pack, parts_of, start_of
 from .reading import as_partitions, read_task, say
@@ -68,9 +69,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     # Spark calls `read` in tasks, and all other methods in a separate Python process on the
     # driver's host.
 
-    def __init__(self, options: Options, names: list[str]) -> None:
+    def __init__(self, options: Options, names: list[str], decoding: QueryDecoding | None = None) -> None:
         self.options = options
         self.names = names
+        self.decoding = decoding
         self._initial: Offsets | None = None
         self._target: Offsets | None = None  # offsets at which a query with the trigger availableNow ends
 
@@ -190,7 +192,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return an iterator of the Arrow record batches of one task."""
-        return read_task(partition, self.options, self.names, self._gone)
+        return read_task(partition, self.options, self.names, self._gone, self.decoding)
 
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
         """Return the partitions of a micro-batch. Reuse the partitions from `latestOffset` if their end offsets are high enough."""
