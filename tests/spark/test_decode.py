@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 import warnings
@@ -588,3 +589,17 @@ def test_value_without_a_common_type_is_json_text(tmp_path: Path) -> None:
     bodies = [framed(encode("string", "a"), 1), framed(encode("int", 3), 2)]
     path = write_log(tmp_path / "data", [(None, b) for b in bodies], [version("string", 1), version("int", 2)])
     assert inside(path)[1]["value"].to_pylist() == ['"a"', "3"]
+
+
+def test_formats_and_framings(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(FIRST))
+    rows = [(b"k%d" % i, encode(FIRST, {"id": i})) for i in range(3)]
+    path = write_log(tmp_path / "plain", rows, [], topic="p")
+    given = {"key": "string", "value": f"avro:{file}"}
+    frame = kafkafmt.spark.read(spark, path / "p-0", decode=given, columns=["key", "value.id"])
+    assert [(row.key, row.value.id) for row in frame.collect()] == [("k0", 0), ("k1", 1), ("k2", 2)]
+    reader = spark.read.format("kafkafmt").option("decode", f"value=avro:{file}").option("framing", "confluent")
+    assert {row.value_error for row in reader.load(str(path / "p-0")).collect()} == {
+        "no_schema_id: it does not begin with a schema id"
+    }
