@@ -56,15 +56,18 @@ class ValueProgram:
     code : array
         Instructions, which the module `program` of the format describes.
     tables : array of int32
-        Branches of unions and symbols of enums, to which instructions refer.
+        Branches of unions, symbols of enums and hash tables, to which instructions refer.
     constants : array of uint8
-        Encoded defaults, to which instructions refer.
+        Encoded defaults, names and tables for numbers, to which instructions refer.
     """
 
     def __init__(self, format: int, code: Any, tables: LengthArray, constants: ByteArray) -> None: ...
 
 class ColumnBuilder:
     """Builds Arrow columns from values. The columns are the nodes of a tree in depth-first order.
+
+    One more column can follow the tree, for the members of JSON objects that have no column. It can
+    have fewer rows than the first column: the missing ones are null.
 
     Parameters
     ----------

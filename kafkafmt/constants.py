@@ -335,9 +335,11 @@ VALUE_OPS = (
     "rest_text", "big_endian",
 )  # fmt: skip
 """Instructions of the programs that decode Avro values. Their codes are the indexes."""
+JSON_NODES = ("null", "boolean", "long", "double", "string", "json", "array", "map", "record")
+"""Kinds of the nodes of programs that decode JSON values. Their numbers are the indexes."""
 VALUE_FAULTS = (
     "", "truncated", "trailing_bytes", "bad_length", "bad_index", "bad_utf8", "bad_number", "too_deep", "too_large",
-    "no_branch", "no_symbol",
+    "no_branch", "no_symbol", "bad_json",
 )  # fmt: skip
 """Why a value cannot be decoded. The numbers that `core.ColumnBuilder` returns are the indexes."""
 VALUE_COLUMNS = ("nulls", "bits", "fixed", "binary", "list", "struct")

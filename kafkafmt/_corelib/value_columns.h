@@ -16,9 +16,15 @@ enum { KV_NULLS, KV_BITS, KV_FIXED, KV_BINARY, KV_LIST, KV_STRUCT };
 
 typedef struct {
     int32_t kind;
-    int32_t width;      /* KV_FIXED: bytes of an item */
-    int32_t last;       /* index after the last column below this one */
-    int32_t precision;  /* decimals: largest number of digits */
+    union {
+        int32_t width;       /* KV_FIXED: bytes of an item */
+        int32_t rest_start;  /* KV_LIST, KV_STRUCT: see json_values.h */
+    };
+    int32_t last;            /* index after the last column below this one */
+    union {
+        int32_t precision;   /* decimals: largest number of digits */
+        int32_t rest_end;
+    };
     int64_t rows, capacity, nulls;
     int64_t filled, room;  /* KV_BINARY: bytes of data */
     uint8_t* validity;
@@ -38,7 +44,7 @@ typedef struct {
 
 enum {  /* in the order of constants.VALUE_FAULTS */
     KV_OK, KV_TRUNCATED, KV_TRAILING, KV_BAD_LENGTH, KV_BAD_INDEX, KV_BAD_UTF8, KV_BAD_NUMBER, KV_TOO_DEEP,
-    KV_TOO_LARGE, KV_NO_BRANCH, KV_NO_SYMBOL, KV_FULL
+    KV_TOO_LARGE, KV_NO_BRANCH, KV_NO_SYMBOL, KV_BAD_JSON, KV_FULL
 };
 
 enum {
@@ -72,16 +78,22 @@ static int kv_is_utf8(const uint8_t* p, int64_t size) {
     return 1;
 }
 
+/* Check that a column has room for more bytes. */
+static inline int kv_need(kv_state* s, int32_t index, int64_t size) {
+    const kv_column* c = s->columns + index;
+    if (KV_LIKELY(c->filled + size <= c->room)) return KV_OK;
+    if (c->filled + size > INT32_MAX - KV_SLACK) return KV_TOO_LARGE;
+    s->full = index;
+    s->needed = c->filled + size;
+    return KV_FULL;
+}
+
 /* Copy a text or bytes to the end of a column. `readable` is the end of the readable memory. */
 static inline int kv_put_bytes(kv_state* s, int32_t index, const uint8_t* from, int64_t size, const uint8_t* readable,
                                int is_text) {
     kv_column* c = s->columns + index;
-    if (c->filled + size > c->room) {
-        if (c->filled + size > INT32_MAX - KV_SLACK) return KV_TOO_LARGE;
-        s->full = index;
-        s->needed = c->filled + size;
-        return KV_FULL;
-    }
+    int fault = kv_need(s, index, size);
+    if (fault) return fault;
     uint8_t* to = c->data + c->filled;
     uint64_t seen = 0;
     if (KV_LIKELY(readable - from >= size + KV_SLACK)) {

@@ -123,7 +123,7 @@ cdef class ColumnBuilder:
                                 &state, &all_programs[i], start, start + length[row], readable, self.limit
                             )
                         if KF_UNLIKELY(fault != KV_OK):
-                            kv_cut(self.columns, 0, before)
+                            self.undo(before)
                             if fault == KV_FULL:
                                 break
                             found[3 * faulty], found[3 * faulty + 1] = row, fault
@@ -142,6 +142,12 @@ cdef class ColumnBuilder:
         finally:
             self.busy = False
             free(all_programs)
+
+    cdef void undo(self, int64_t rows) noexcept nogil:
+        """Remove all rows from `rows` on, also from the column after the tree, which can have fewer rows."""
+        kv_cut(self.columns, 0, rows)
+        if self.columns[0].last < self.count:
+            kv_cut(self.columns, self.columns[0].last, rows)
 
     cdef int enter(self) except -1:
         with cython.critical_section(self):

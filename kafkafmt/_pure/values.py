@@ -8,11 +8,12 @@ import numpy as np
 
 from ..types import Buffer, ByteArray, IntArray, LengthArray
 from .avro_values import AvroRun
+from .json_values import JsonRun
 from .value_columns import BINARY, BITS, FIXED, LIST, NULLS, Column, Fault, ValueProgram, cut, put_null
 from .varint import view_of
 
 ID_PREFIX, NO_VALUE, UNKNOWN_PROGRAM = 5, -1, -2
-RUNS = {"avro": AvroRun}
+RUNS: dict[str, type[AvroRun] | type[JsonRun]] = {"avro": AvroRun, "json": JsonRun}
 
 
 class ColumnBuilder:
@@ -55,7 +56,9 @@ class ColumnBuilder:
             try:
                 run.decode()
             except Fault as fault:
-                cut(self._columns, 0, before)
+                for root in {0, self._columns[0].last}:
+                    if root < len(self._columns):  # the column after the tree can have fewer rows
+                        cut(self._columns, root, before)
                 put_null(self._columns, 0)
                 faults[faulty] = row, fault.number, run.at
                 faulty += 1

@@ -52,8 +52,14 @@ class Captures:
         self._texts.append(text)
         return len(self._texts) - 1
 
+    def add_text(self) -> int:
+        """Return the number of the function for values that are JSON text already."""
+        return self._texts.index(_same_text) if _same_text in self._texts else self.add(_same_text)
+
     def to_json(self, captured: pa.Array) -> pa.Array:
         """Convert captured values, each of which begins with the number of its function, to JSON text."""
+        if self._texts == [_same_text]:
+            return _without_numbers(captured)
 
         def text(value: bytes | None) -> str | None:
             if value is None:
@@ -61,6 +67,23 @@ class Captures:
             return self._texts[int(np.frombuffer(value[:4], np.uint32)[0])](memoryview(value)[4:])
 
         return pa.array([text(value) for value in captured.to_pylist()], pa.string())
+
+
+def _same_text(value: memoryview) -> str:
+    return str(value, "utf-8")
+
+
+def _without_numbers(captured: pa.Array) -> pa.Array:
+    """Remove the first four bytes of each value. The others are UTF-8, which the core has checked."""
+    validity, ends, data = captured.buffers()
+    offsets = np.frombuffer(ends, np.int32, len(captured) + 1)
+    present = np.asarray(captured.is_valid())
+    kept = np.ones(offsets[-1], bool)
+    kept[offsets[:-1][present][:, None] + np.arange(4)] = False
+    texts = np.frombuffer(data, np.uint8, offsets[-1])[kept]
+    offsets = offsets - 4 * np.append(0, np.cumsum(present)).astype(np.int32)
+    parts = [validity, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    return pa.Array.from_buffers(pa.string(), len(captured), parts, captured.null_count)
 
 
 class TooManyColumnsError(ValueError):
@@ -81,12 +104,19 @@ class Column:
     is_union: bool = False  # a struct with a member for each branch
     index: int = 0
     last: int = 0
+    rest: Column | None = None
+    """Of the first column: the column with the JSON text of members without a column. None: they are skipped."""
 
     def walk(self) -> Iterator[Column]:
         """Yield the column and all columns below it, in depth-first order."""
         yield self
         for _, child in self.children:
             yield from child.walk()
+
+    def add_rest(self) -> Column:
+        """Add a column for members without a column. It comes after all others, and can have fewer rows."""
+        self.rest = Column(Simple("string"), BINARY, pa.string(), index=self.last, last=self.last + 1)
+        return self.rest
 
 
 def columns_of(type_: ValueType, fields: Fields = None) -> Column:
@@ -178,6 +208,16 @@ def _struct(children: Sequence[tuple[str, Column]]) -> pa.DataType:
 def build_array(root: Column, buffers: Sequence[Buffers], captures: Captures) -> pa.Array:
     """Return the Arrow array of a column tree."""
     return _Assembly(buffers, captures).array(root)
+
+
+def build_rest(rest: Column, buffers: Sequence[Buffers], rows: int) -> pa.Array:
+    """Return the Arrow array of the column that `Column.add_rest` added."""
+    array = _Assembly(buffers, Captures()).array(rest)
+    return (
+        pa.concat_arrays([array, pa.nulls(rows - len(array), pa.string())])
+        if len(array)
+        else pa.nulls(rows, pa.string())
+    )
 
 
 class _Assembly:

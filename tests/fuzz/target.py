@@ -19,6 +19,7 @@ MODULES = (
     "protocol",
     "values",
     "avro",
+    "json",
     "files",
     "codecs",
     "directories",

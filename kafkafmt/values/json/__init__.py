@@ -1,0 +1,1 @@
+"""JSON values: JSON Schemas, types from samples, programs for the core, and objects for JSON."""
