@@ -226,7 +226,9 @@ class ArrowBuilder:
         self._decoded = {
             name: array.slice(0, self.rows)
             for side, decoder in self._decoders.items()
-            for name, array in zip((side, f"{side}_error", f"{side}_raw"), decoder.finish(), strict=False)
+            for name, array in zip(
+                (side, f"{side}_error", f"{side}_raw", f"{side}_rest"), decoder.finish(), strict=False
+            )
         }
         arrays = [self._array(field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -52,6 +52,7 @@ def decode_values(
     pyarrow.RecordBatch
         One row per item, with the columns ``value`` (the type of the schemas), ``value_error``
         (string) and ``value_raw`` (binary). The last two are null unless an item cannot be decoded.
+        If values are JSON, ``value_rest`` (string) has the JSON of members that are not in the schema.
 
     Raises
     ------
@@ -78,7 +79,9 @@ def decode_values(
     writers = SubjectWriters(registry, subject, schema, framing_of(framing, CONFLUENT))
     decoder = SideDecoder(ValuePlan(writers), "value", False, fails, "item")
     add_items(decoder, values)
-    return pa.RecordBatch.from_arrays(list(decoder.finish()), ["value", "value_error", "value_raw"])
+    array, errors, raw, *rest = decoder.finish()
+    names = ["value", *("value_rest" for _ in rest), "value_error", "value_raw"]
+    return pa.RecordBatch.from_arrays([array, *rest, errors, raw], names)
 
 
 def add_items(decoder: SideDecoder, values: Any, first: int = 0) -> None:

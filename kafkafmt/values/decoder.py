@@ -17,7 +17,7 @@ from ..types import Buffer, IntArray, LengthArray, byte_view
 from .errors import UndecodableError
 from .framing import CONFLUENT, NONE, Key
 from .plan import ValuePlan
-from .value_columns import DECIMAL_LIMITS, build_array
+from .value_columns import DECIMAL_LIMITS, build_array, build_rest
 from .writers import SchemaProblem
 
 NO_VALUE, UNKNOWN = -1, -2
@@ -92,12 +92,15 @@ class SideDecoder:
             for row in np.flatnonzero(lengths >= 0).tolist():
                 self._raw[first + row] = bytes(view[positions[row] : positions[row] + lengths[row]])
 
-    def finish(self) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """Return the decoded values, the errors as text, and the bytes that could not be decoded."""
-        array = build_array(self._plan.root, self._builder.finish(), self._plan.captures)
+    def finish(self) -> tuple[pa.Array, ...]:
+        """Return the decoded values, the errors as text, the bytes that could not be decoded, and the rest if there is one."""
+        root, buffers = self._plan.root, self._builder.finish()
+        array = build_array(root, buffers, self._plan.captures)
         errors, raw = _sparse(self._errors, len(array), pa.string()), _sparse(self._raw, len(array), pa.binary())
         self._errors, self._raw, self.size = {}, {}, 0
-        return array, errors, raw
+        if root.rest is None:
+            return array, errors, raw
+        return array, errors, raw, build_rest(root.rest, buffers, len(array))
 
     def _choose(
         self,

@@ -38,7 +38,8 @@ class ValueDecoding:
 
     def decoders(self, columns: Collection[str]) -> dict[str, SideDecoder]:
         """Return new decoders of the sides that the columns need, for one thread."""
-        needed = {side for side in SIDES if {side, f"{side}_error", f"{side}_raw"} & set(columns)}
+        parts = ("", "_rest", "_error", "_raw")
+        needed = {side for side in SIDES if {f"{side}{part}" for part in parts} & set(columns)}
         return {s: SideDecoder(p, s, self._raw, self._fails) for s, p in self.plans.items() if s in needed}
 
 
@@ -110,14 +111,17 @@ def _check_fields(column: Column, fields: Fields, place: str) -> None:
 
 
 def _arrow_schema(names: Sequence[str], plans: Mapping[str, ValuePlan], keeps: bool, raw: bool) -> pa.Schema:
-    added = {f"{side}_{part}" for side in plans for part in ("error", "raw")}
+    added = {f"{side}_{part}" for side in plans for part in ("rest", "error", "raw")}
     plain = schema_of([name for name in names if name not in added])
     fields = []
     for field in plain:
         if field.name not in plans:
             fields.append(field)
             continue
-        fields.append(pa.field(field.name, finished_type(plans[field.name].root)))
+        root = plans[field.name].root
+        fields.append(pa.field(field.name, finished_type(root)))
+        if root.rest is not None:
+            fields.append(pa.field(f"{field.name}_rest", pa.string()))
         if keeps:
             fields.append(pa.field(f"{field.name}_error", pa.string()))
         if keeps or raw:

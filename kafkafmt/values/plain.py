@@ -24,6 +24,8 @@ _NUMBERS = {
 
 
 class PlainWriter:
+    has_rest: bool = False
+
     def __init__(self, format: str) -> None:
         self.type: ValueType = Simple(_NUMBERS[format][0] if format in _NUMBERS else "string")
         self._form = _NUMBERS[format][1] if format in _NUMBERS else ""

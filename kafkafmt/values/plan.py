@@ -27,8 +27,12 @@ class ValuePlan:
         self.schemas: list[RegisteredSchema | None] = []
         """Schema of each program, if it is in a registry."""
         self.captures: Captures = Captures()
-        self.root: Column = columns_of(merge_types([w.type for w in writers.chosen()]), fields)
+        chosen = writers.chosen()
+        self.root: Column = columns_of(merge_types([w.type for w in chosen]), fields)
         self.columns: list[Column] = list(self.root.walk())
+        self._whole = fields is None
+        if self._whole and any(writer.has_rest for writer in chosen):
+            self.columns.append(self.root.add_rest())
 
     def program_of(self, key: Key) -> int | SchemaProblem:
         """Return the index of the program for a schema, or the reason why there is none."""
@@ -43,6 +47,8 @@ class ValuePlan:
     def _compile(self, key: Key) -> int | SchemaProblem:
         try:
             schema, writer = self._writers.find(key)
+            if writer.has_rest and self._whole and self.root.rest is None:
+                raise UnresolvableError("it is a schema of JSON values, and the chosen one is not")
             program = writer.compile(self.root, self.captures, fill_defaults=self._writers.choice != UNION)
         except SchemaProblem as problem:
             return problem

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..registry import RegisteredSchema, SchemaNotFoundError, SchemaRegistry
-from ..registry.models import AVRO
+from ..registry.models import AVRO, JSON
 from ..support.text import shown
 from .errors import InvalidSchemaError
 from .framing import CONFLUENT, NONE, Framing, Key
@@ -36,6 +36,8 @@ class Writer(Protocol):
     """A parsed schema, with which values are written."""
 
     type: ValueType
+    has_rest: bool
+    """Whether values can have members that are not in the type."""
 
     def compile(self, root: Column, captures: Captures, fill_defaults: bool) -> core.ValueProgram:
         """Return a program that decodes values into columns. UnresolvableError: it would not fit."""
@@ -141,14 +143,20 @@ def parse_writer(registry: SchemaRegistry, schema: RegisteredSchema) -> Writer:
     """Parse a schema. SchemaProblem: it cannot be used."""
     if schema.error == "encrypted":
         raise SchemaProblem("encrypted", f"schema {schema.schema_id} is encrypted")
-    if schema.schema_type != AVRO:
+    if schema.schema_type not in (AVRO, JSON):
         raise SchemaProblem(
-            "invalid_schema", f"schema {schema.schema_id} is of type {schema.schema_type}; only {AVRO} can be decoded"
+            "invalid_schema",
+            f"schema {schema.schema_id} is of type {schema.schema_type}; only {AVRO} and {JSON} can be decoded",
         )
     try:
+        references = {name: s.schema for name, s in registry.get_references(schema).items()}
+        if schema.schema_type == JSON:
+            from .json.writer import parse_json_writer
+
+            return parse_json_writer(schema.schema, references)
         from .avro.writer import AvroWriter
 
-        return AvroWriter(schema.schema, [s.schema for s in registry.get_references(schema).values()])
+        return AvroWriter(schema.schema, list(references.values()))
     except (InvalidSchemaError, SchemaNotFoundError) as error:
         place = f"version {schema.version} of subject {schema.subject}"
         raise SchemaProblem("invalid_schema", f"{place} is invalid: {error}") from None

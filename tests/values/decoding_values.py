@@ -89,7 +89,7 @@ def decode_columns(
             source = b"".join(value or b"" for value in some)
             offsets = np.arange(start, start + len(some), dtype=np.int64)
             decoder.add(source, positions, np.array(sizes, np.int32), offsets)
-        array, errors, raw = decoder.finish()
+        array, errors, raw, *_ = decoder.finish()
     array.validate(full=True)
     assert len(array) == len(stored)
     return Columns(array, [_error(text) for text in errors.to_pylist()], raw.to_pylist())

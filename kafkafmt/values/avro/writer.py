@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class AvroWriter:
+    has_rest: bool = False
+
     def __init__(self, text: str, references: Sequence[str] = ()) -> None:
         self.type: ValueType = parse_avro(text, references)
 
