@@ -15,26 +15,25 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import StructType
 
 from ..log.catalog import Source
 from ..registry import SchemaRegistry, schemas
 from ..support.arguments import one_of
 from ..support.text import counted, shown
-from ..values.arrays import add_items
+from ..values.arrays import add_items, decoded_batch
 from ..values.decoder import SideDecoder
 from ..values.framing import CONFLUENT, framing_of
 from ..values.options import OnUndecodable
 from ..values.plan import ValuePlan
 from ..values.record_decoder import RecordDecoder, Undecodable
 from ..values.sides import UNION
-from ..values.value_columns import finished_type
 from ..values.writers import SubjectWriters, Writers
 from .functions import check_columns
 from .messages import say
 from .value_types import BEYOND, Converter, quoted, spark_type, sql_of
 
-ADDED = ("value", "value_error", "value_raw")
+ADDED = ("value", "value_rest", "value_error", "value_raw")
 
 
 def decode_values(
@@ -120,10 +119,10 @@ class ValueFunction:
         if twice := [name for name in ADDED if name in self.keep]:
             raise ValueError(f"the output would contain the column {twice[0]} twice; remove it from keep")
         self._plan = zlib.compress(pickle.dumps(writers))
-        types = (spark_type(finished_type(_planned(self._plan).root)), StringType(), BinaryType())
+        decoded = decoded_batch(SideDecoder(_planned(self._plan), "value"))
         self._type = StructType()
-        for name, type_ in zip(ADDED, types, strict=True):
-            self._type.add(name, type_)
+        for field in decoded.schema:
+            self._type.add(field.name, spark_type(field.type))
         self.schema: str = ", ".join(
             [
                 *(f"{quoted(name)} {text}" for name, text in self.keep.items()),
@@ -142,9 +141,9 @@ class ValueFunction:
                 raise ValueError(f"the column {shown(self.column)} has the type {values.type}; it must be binary")
             add_items(decoder, values, rows)
             rows += len(batch)
-            decoded = converter.convert(pa.RecordBatch.from_arrays(list(decoder.finish()), ADDED))
+            decoded = converter.convert(decoded_batch(decoder))
             kept = [batch.column(name) for name in self.keep]
-            yield pa.RecordBatch.from_arrays([*kept, *decoded.columns], [*self.keep, *ADDED])
+            yield pa.RecordBatch.from_arrays([*kept, *decoded.columns], [*self.keep, *self._type.names])
         if converter.beyond:
             say(f"{counted(converter.beyond, 'timestamp')} {BEYOND}, so null")
 

@@ -68,8 +68,6 @@ def decode_values(
     >>> batch = kafkafmt.decode_values(column, registry="schemas/", subject="orders-value")  # doctest: +SKIP
     >>> batch["value"]  # doctest: +SKIP
     """
-    import pyarrow as pa
-
     from .decoder import SideDecoder
     from .plan import ValuePlan
 
@@ -79,6 +77,13 @@ def decode_values(
     writers = SubjectWriters(registry, subject, schema, framing_of(framing, CONFLUENT))
     decoder = SideDecoder(ValuePlan(writers), "value", False, fails, "item")
     add_items(decoder, values)
+    return decoded_batch(decoder)
+
+
+def decoded_batch(decoder: SideDecoder) -> pa.RecordBatch:
+    """Return the items that were decoded, what their columns do not hold, the errors and the bytes."""
+    import pyarrow as pa
+
     array, errors, raw, *rest = decoder.finish()
     names = ["value", *("value_rest" for _ in rest), "value_error", "value_raw"]
     return pa.RecordBatch.from_arrays([array, *rest, errors, raw], names)

@@ -12,10 +12,12 @@ from ..registry.models import AVRO, PROTOBUF
 from ..registry.models import JSON as JSON_SCHEMA
 from .errors import ValueFault
 from .framing import CONFLUENT, NONE, framing_of
+from .json.writer import JsonWriter
 from .plain import PlainWriter
 from .record_decoder import schema_header
-from .sample import LOOKED_AT, Sample
+from .sample import INFERRED, LOOKED_AT, Sample
 from .sides import PLAIN, UNION, Formats, SideFormat
+from .types import JSON_TEXT, Simple, ValueType
 from .writers import OneWriter, SchemaProblem, SubjectWriters, Writers
 
 TYPES = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON_SCHEMA}
@@ -74,6 +76,8 @@ class _Finder:
     def writers(self, side: str, given: SideFormat) -> Writers | None:
         if given.format in PLAIN:
             return OneWriter(PlainWriter(given.format))
+        if given.is_inferred:
+            return OneWriter(JsonWriter(self._inferred(side)))
         if not given.has_subject:
             return self._of_file(side, given)
         subject = given.name or f"{self._topic}-{side}"
@@ -90,6 +94,15 @@ class _Finder:
                 )
             subject = named[0]
         return SubjectWriters(self._registry(), subject, self._schema, self._framing)
+
+    def _inferred(self, side: str) -> ValueType:
+        """Return a type for JSON values. It does not matter if single records are decoded."""
+        if self._any_subject:
+            return Simple(JSON_TEXT)
+        from .json.infer import infer_type  # needs pyarrow
+
+        values = (getattr(record, side) for record in self._sample.records(INFERRED))
+        return infer_type(value for value in values if value is not None)
 
     def _of_file(self, side: str, given: SideFormat) -> Writers:
         """Return the schema in a file. All values were written with it, unless their prefix has its fingerprint."""

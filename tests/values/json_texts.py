@@ -343,7 +343,7 @@ def decode_json(
     captures, columns = value_columns.Captures(), list(root.walk())
     if fields is None:
         columns.append(root.add_rest())
-    with using(core) if program_module.core is not core else nullcontext():
+    with using(core) if vars(program_module)["core"] is not core else nullcontext():
         program = JsonWriter(type_).compile(root, captures, False)
     builder = core.ColumnBuilder(
         [c.kind for c in columns], [c.width for c in columns], [c.last for c in columns], [c.precision for c in columns],

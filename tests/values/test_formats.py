@@ -188,3 +188,44 @@ def test_missing_files_and_subjects(tmp_path: Path) -> None:
 def test_fingerprint_of_the_specification() -> None:
     # The first case of share/test/data/schema-tests.txt of Avro: 8247732601305521295 is that of "int".
     assert fingerprint_of('{"type": "int"}') == (8247732601305521295).to_bytes(8, "little")
+
+
+def test_inferred_json(core: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[tuple[bytes, bytes]] = [(b"k", json.dumps({"id": i, "note": None}).encode()) for i in range(5)]
+    rows += [(b"k", b'{"id": 7, "note": "x", "more": [1, {"a": 2}]}'), (b"k", b"{"), (b"k", b'{"id": "x"}')]
+    path = write_log(tmp_path / "log", rows, [], per_batch=2)
+    topic = kafkafmt.open(path)["t"]
+    with using(core):
+        table = topic.to_arrow(["value"], decode={"value": "json"})
+        monkeypatch.setattr("kafkafmt.values.prepare.INFERRED", 3)
+        first = topic.to_arrow(["value"], decode={"value": "json"})
+    assert table["value"].to_pylist()[5:] == [
+        {"id": "7", "note": "x", "more": ["1", '{"a": 2}']}, None, {"id": '"x"', "note": None, "more": None},
+    ]  # fmt: skip
+    assert table["value_rest"].null_count == 8
+    assert first.column_names == ["value", "value_rest", "value_error", "value_raw"]
+    assert first["value"].to_pylist() == [
+        *({"id": i, "note": None} for i in range(5)),
+        {"id": 7, "note": '"x"'},
+        None,
+        None,
+    ]
+    assert json.loads(first["value_rest"].to_pylist()[5]) == {"more": [1, {"a": 2}]}
+    assert first["value_error"].to_pylist()[6:] == ["truncated at byte 1", "no_branch at byte 7"]
+    lines = inside("cat", path, "-t", "t", "--decode=value=json", "--format", "json").stdout.splitlines()
+    assert json.loads(lines[5])["value"] == {"id": 7, "note": "x", "more": [1, {"a": 2}]}
+    assert json.loads(lines[6])["value_error"]["error"] == "truncated"
+
+
+def test_json_schema_in_a_file(core: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "order.json"
+    file.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+    path = write_log(tmp_path / "log", [(b"k", b'{"id": 1, "x": null}')], [])
+    with using(core):
+        table = kafkafmt.open(path)["t"].to_arrow(["value"], decode={"value": f"json:{file}"})
+    assert table.to_pylist()[0] == {
+        "value": {"id": 1},
+        "value_rest": '{"x":null}',
+        "value_error": None,
+        "value_raw": None,
+    }

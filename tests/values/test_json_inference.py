@@ -22,9 +22,9 @@ def inferred(*texts: str) -> Any:
 @pytest.mark.parametrize(
     ("texts", "type_"),
     [
-        ([], "null"),
-        (["null"], "null"),
-        (["{", "nope", "1 2"], "null"),
+        ([], "json"),
+        (["json"], "json"),
+        (["{", "nope", "1 2"], "json"),
         (["1", "null", "-5"], "long"),
         (["9223372036854775807", "9223372036854775808"], "double"),
         (["1", "1.5"], "double"),
@@ -35,7 +35,7 @@ def inferred(*texts: str) -> Any:
         (["true", "1"], "json"),
         (['"1"', "1"], "json"),
         (["[]", "[1, null]", "[2.5]"], ["double"]),
-        (["[]"], ["null"]),
+        (["[]"], ["json"]),
         (['[1, "a"]'], ["json"]),
         (["{}"], "json"),
         (['{"a": 1}', '{"b": {"c": [true]}}', '{"a": null}'], {"a": "long", "b": {"c": ["boolean"]}}),

@@ -38,7 +38,7 @@ from ..value_types import BEYOND, Converter, check_nullable, check_type, field_p
 from .options import Options
 from .planning import discovered
 
-ADDED = {f"{side}_{part}": side for side in SIDES for part in ("error", "raw")}
+ADDED = {f"{side}_{part}": side for side in SIDES for part in ("rest", "error", "raw")}
 """Columns that follow a decoded side, with this side."""
 
 

@@ -17,7 +17,7 @@ MOST_MEMBERS = 1000
 def infer_type(values: Iterable[bytes]) -> ValueType:
     """Return a type for JSON values. Values that are not valid JSON are ignored.
 
-    Places with values of several kinds are JSON text. Objects with more than MOST_MEMBERS different
+    Places with values of several kinds, or only with null, are JSON text. Objects with more than MOST_MEMBERS different
     members at one place are a map if all members have one type, and JSON text otherwise. An object that
     needs more than MOST_COLUMNS columns is JSON text.
     """
@@ -95,10 +95,10 @@ class _Seen:
         if kinds == {"long", "double"}:
             return Simple("double"), 1
         if len(kinds) != 1:
-            return Simple(JSON_TEXT if kinds else "null"), 1
+            return Simple(JSON_TEXT), 1  # later values of places that were always null can have any type
         kind = next(iter(kinds))
         if kind == "array":
-            items, count = self._items.type() if self._items else (Simple("null"), 1)
+            items, count = self._items.type() if self._items else (Simple(JSON_TEXT), 1)
             return Array(items), count + 1
         if kind != "object":
             return Simple(kind), 1
