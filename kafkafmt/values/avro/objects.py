@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import struct
 import uuid
-from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
 from ..errors import ValueFault
+from ..texts import clock_text, day_text, json_float
 from ..types import Array, Enum, Fixed, Logical, Map, Record, Simple, Union, ValueType, branch_name
 from .schema import takes_bytes
 
 DEEPEST = 64
 EMPTY_ITEMS = 4096
 NO_LIMIT = 1 << 62
-EPOCH_DAY = date(1970, 1, 1).toordinal()
 DAY_MILLIS = 86_400_000
 
 
@@ -91,9 +89,9 @@ class _Reader:
         if type_.kind == "int" or type_.kind == "long":
             return _number(self._int() if type_.kind == "int" else self._long(), type_.logical, self._item)
         if type_.kind == "float":
-            return _float(struct.unpack("<f", self._bytes(4))[0], 9)
+            return json_float(struct.unpack("<f", self._bytes(4))[0], 9)
         if type_.kind == "double":
-            return _float(struct.unpack("<d", self._bytes(8))[0], 17)
+            return json_float(struct.unpack("<d", self._bytes(8))[0], 17)
         if type_.kind == "string":
             return self._text()
         if type_.kind == "bytes":
@@ -185,30 +183,11 @@ def _number(number: int, logical: Logical | None, start: int) -> Any:
         return number
     name = logical.name
     if name == "date":
-        return _day(number)
+        return day_text(number)
     unit, digits = {"millis": (1000, 3), "micros": (10**6, 6), "nanos": (10**9, 9)}[name.rpartition("-")[2]]
     if name.startswith("time-"):
         if not 0 <= number < 86400 * unit:
             raise ValueFault("bad_number", start)
-        return _clock(number, unit, digits)
+        return clock_text(number, unit, digits)
     days, rest = divmod(number, 86400 * unit)
-    return f"{_day(days)}T{_clock(rest, unit, digits)}" + ("" if name.startswith("local-") else "Z")
-
-
-def _clock(number: int, unit: int, digits: int) -> str:
-    seconds, fraction = divmod(number, unit)
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:0{digits}}"
-
-
-def _day(days: int) -> str:
-    """Return a date in the proleptic Gregorian calendar. Years outside 0 to 9999 have a sign (ISO 8601)."""
-    cycles, rest = divmod(days, 146_097)  # the calendar repeats every 400 years
-    day = date(2000, 1, 1) + timedelta(rest - 10_957 % 146_097)
-    year = day.year + 400 * cycles
-    return f"{year:04}{day:-%m-%d}" if 0 <= year <= 9999 else f"{'+' if year > 0 else '-'}{abs(year):05}{day:-%m-%d}"
-
-
-def _float(number: float, digits: int) -> Any:
-    if math.isfinite(number):
-        return float(format(number, f".{digits}g")) if digits < 17 else number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return f"{day_text(days)}T{clock_text(rest, unit, digits)}" + ("" if name.startswith("local-") else "Z")
