@@ -91,6 +91,10 @@ class ColumnBuilder:
     ) -> None: ...
     @property
     def rows(self) -> int: ...
+    @property
+    def unknown_fields(self) -> int:
+        """Number of fields in the decoded Protobuf values that their schemas do not contain."""
+
     def decode(
         self,
         programs: list[ValueProgram],

@@ -337,6 +337,23 @@ VALUE_OPS = (
 """Instructions of the programs that decode Avro values. Their codes are the indexes."""
 JSON_NODES = ("null", "boolean", "long", "double", "string", "json", "array", "map", "record")
 """Kinds of the nodes of programs that decode JSON values. Their numbers are the indexes."""
+PROTOBUF_OPS = (
+    "skip", "varint32", "varint64", "zigzag32", "zigzag64", "bool", "fixed32", "fixed64", "enum", "text", "bytes",
+    "wider", "message", "timestamp", "duration", "path", "seconds", "nanos", "capture",
+)  # fmt: skip
+"""What programs do with a Protobuf field. Their codes are the indexes."""
+PROTOBUF_NUMBERS = (
+    "int32", "uint32", "sint32", "fixed32", "sfixed32", "int64", "uint64", "sint64", "fixed64", "sfixed64", "float",
+)  # fmt: skip
+"""Types of Protobuf that are widened. Their codes are the indexes."""
+PROTOBUF_ABSENT = ("null", "zero", "enum", "list", "message", "text")
+"""What the column of a Protobuf field gets if the field is absent. The codes are the indexes."""
+PROTOBUF_REPEATED, PROTOBUF_PACKS, PROTOBUF_WHOLE, PROTOBUF_INLINE, PROTOBUF_ENTRY, PROTOBUF_PLAIN = 1, 2, 4, 8, 16, 32
+"""Flags of a Protobuf field: it is repeated; its items can be packed; it is stored as one JSON text; its message has
+no column; it belongs to the entry of a map; its items have a column, and it is neither in a oneof nor one JSON text.
+"""
+PROTOBUF_CELLS = 1 << 24
+"""Largest number of columns of all messages in a Protobuf value. An empty message needs only two bytes."""
 VALUE_FAULTS = (
     "", "truncated", "trailing_bytes", "bad_length", "bad_index", "bad_utf8", "bad_number", "too_deep", "too_large",
     "no_branch", "no_symbol", "bad_json",

@@ -27,9 +27,11 @@ typedef struct {
     };
     int64_t rows, capacity, nulls;
     int64_t filled, room;  /* KV_BINARY: bytes of data */
+    int64_t checked;       /* maps: rows without equal keys */
     uint8_t* validity;
     int32_t* offsets;
     uint8_t* data;
+    int64_t unused[5];     /* the size is a power of two, so that a column is found quickly by its index */
 } kv_column;
 
 enum { KV_AVRO, KV_PROTOBUF, KV_JSON };  /* in the order of constants.VALUE_FORMATS */
@@ -57,6 +59,7 @@ typedef struct {
     int32_t full;      /* column that is full */
     int64_t needed;    /* bytes of data that it must hold, or 0: rows */
     const uint8_t* at; /* start of the item that is invalid */
+    int64_t unknown;   /* Protobuf: fields of the value that its schema does not contain */
 } kv_state;
 
 #define KV_LIKELY(x) __builtin_expect(!!(x), 1)

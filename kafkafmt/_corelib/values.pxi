@@ -20,6 +20,7 @@ cdef extern from "_corelib/values.h" nogil:
         int32_t full
         int64_t needed
         const uint8_t* at
+        int64_t unknown
     int kv_put_null(kv_state*, int32_t) noexcept
     void kv_cut(kv_column*, int32_t, int64_t) noexcept
     int kv_decode_value(kv_state*, const kv_program*, const uint8_t*, const uint8_t*, const uint8_t*, const uint8_t*) noexcept
@@ -55,6 +56,7 @@ cdef class ColumnBuilder:
     cdef const uint8_t* limit
     cdef list arrays
     cdef bint busy
+    cdef readonly int64_t unknown_fields
 
     def __cinit__(self):
         self.columns = NULL
@@ -106,7 +108,7 @@ cdef class ColumnBuilder:
                 raise MemoryError
             for i in range(known):
                 all_programs[i] = (<ValueProgram?>programs[i]).program
-            state.columns = self.columns
+            state.columns, state.unknown = self.columns, 0
             while True:
                 with nogil:
                     while row < n:
@@ -133,6 +135,8 @@ cdef class ColumnBuilder:
                                 kv_cut(self.columns, 0, before)
                                 break
                             faulty += 1
+                        else:
+                            self.unknown_fields += state.unknown
                         row += 1
                 if row == n:
                     return faulty
@@ -208,16 +212,31 @@ cdef class ColumnBuilder:
         return 0
 
     cdef int grow(self, int32_t i, int64_t needed) except -1:
-        """Replace the arrays of a column that is full."""
+        """Replace the arrays of a column that is full. Columns with as many rows are enlarged together."""
         cdef kv_column* c = &self.columns[i]
         cdef int64_t rows = c.capacity
-        old = self.arrays[i]
+        cdef int32_t j, first = 0, last = self.count
         if needed:
+            old = self.arrays[i]
             c.room = max(2 * c.room, needed + needed // 8)
             data = self.take(c.room + KV_SLACK)
             data[:c.filled] = old[2][:c.filled]
             self.keep(i, old[0], old[1], data)
             return 0
+        for j in range(i):
+            if self.columns[j].kind == KV_LIST and i < self.columns[j].last:
+                first, last = j + 1, self.columns[j].last
+        j = first
+        while j < last:
+            if self.columns[j].capacity == rows:
+                self.grow_rows(j)
+            j = self.columns[j].last if self.columns[j].kind == KV_LIST else j + 1
+        return 0
+
+    cdef int grow_rows(self, int32_t i) except -1:
+        cdef kv_column* c = &self.columns[i]
+        cdef int64_t rows = c.capacity
+        old = self.arrays[i]
         c.capacity = 2 * rows
         filled = c.filled
         kept_rows = c.rows

@@ -17,6 +17,8 @@ class ValueProgram:
         self.code: list[Any] = code.tolist()
         self.tables: list[int] = tables.tolist()
         self.constants = memoryview(constants)
+        self.parsed: Any = None
+        """What the decoder of the format keeps for further values."""
 
 
 class Fault(Exception):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..types import Buffer, ByteArray, IntArray, LengthArray
 from .avro_values import AvroRun
 from .json_values import JsonRun
+from .protobuf_values import ProtobufRun
 from .value_columns import BINARY, BITS, FIXED, LIST, NULLS, Column, Fault, ValueProgram, cut, put_null
 from .varint import view_of
 
 ID_PREFIX, NO_VALUE, UNKNOWN_PROGRAM = 5, -1, -2
-RUNS: dict[str, type[AvroRun] | type[JsonRun]] = {"avro": AvroRun, "json": JsonRun}
+RUNS: dict[str, Any] = {"avro": AvroRun, "protobuf": ProtobufRun, "json": JsonRun}
 
 
 class ColumnBuilder:
@@ -27,6 +29,7 @@ class ColumnBuilder:
         take: Callable[[int], ByteArray],
     ) -> None:
         self._columns = list(map(Column, kinds, widths, lasts, precisions))
+        self.unknown_fields: int = 0
 
     @property
     def rows(self) -> int:
@@ -62,6 +65,8 @@ class ColumnBuilder:
                 put_null(self._columns, 0)
                 faults[faulty] = row, fault.number, run.at
                 faulty += 1
+            else:
+                self.unknown_fields += getattr(run, "unknown", 0)
         return faulty
 
     def finish(self) -> list[tuple[int, int, ByteArray | None, ByteArray | None, ByteArray | None, int]]:

@@ -17,6 +17,7 @@ EXTRAS = {
     "spark": {"pyspark": "pyspark>=4.0", "pyarrow": "pyarrow>=14", "pandas": "pandas>=2.2"},
     "fast": {"isal": "isal>=1.6"},
     "polars": {"polars": "polars>=1.34", "pyarrow": "pyarrow>=14"},
+    "schemas": {"grpc_tools": "grpcio-tools>=1.60"},
     "stats": {"datasketches": "datasketches>=5"},
     "plot": {"matplotlib": "matplotlib>=3.8", "plotly": "plotly>=6"},
     "": {

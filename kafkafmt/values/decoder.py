@@ -129,7 +129,7 @@ class SideDecoder:
                 break
         for row, schema_id in header_ids.items():
             if lengths[row] >= 0:
-                program = self._program(framing.read(memoryview(schema_id)))
+                program = self._program_in_header(memoryview(schema_id))
                 if isinstance(program, SchemaProblem):
                     problems[row], which[row] = program, NO_VALUE
                 else:
@@ -170,6 +170,12 @@ class SideDecoder:
         if start is None:
             return SchemaProblem("no_schema_id", self._plan.framing.missing)
         return self._plan.program_of(start[0])
+
+    def _program_in_header(self, header: memoryview) -> int | SchemaProblem:
+        start = self._plan.framing.read(header)
+        if start is None:
+            return SchemaProblem("no_schema_id", self._plan.framing.missing)
+        return self._plan.program_in_header(start[0], header[start[1] :])
 
     def _learn(self, key: Key) -> bool:
         """Remember the program of a schema id, so that the core finds it. Return False if that is not possible."""

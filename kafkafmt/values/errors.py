@@ -24,6 +24,10 @@ class InvalidSchemaError(ValueError):
     """The text of a schema does not follow the specification of its format."""
 
 
+class TooManyColumnsError(ValueError):
+    """A schema needs more than MOST_COLUMNS columns."""
+
+
 class UnresolvableError(InvalidSchemaError):
     """Values of the schema cannot be read as the type that was chosen."""
 

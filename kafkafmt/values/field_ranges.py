@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .avro.objects import _float, _number
+from .avro.objects import number_to_json
+from .texts import json_float
 from .types import JSON_TEXT, Fixed, Simple
 from .value_columns import LIST, STRUCT, Column
 
@@ -71,7 +72,7 @@ def _json(column: Column, value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float):
-        return _float(value, 17)
+        return json_float(value, 17)
     if isinstance(value, int) and not isinstance(value, bool) and logical is not None:
-        return _number(value, logical, 0)
+        return number_to_json(value, logical, 0)
     return value if value is None or isinstance(value, int | str) else str(value)

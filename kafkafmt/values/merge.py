@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from .errors import TooManyColumnsError
 from .types import (
     JSON_TEXT,
+    MOST_COLUMNS,
     MOST_TYPES,
     Array,
     Enum,
@@ -19,7 +21,6 @@ from .types import (
     ValueType,
     branch_name,
 )
-from .value_columns import MOST_COLUMNS, TooManyColumnsError
 
 MOST_NAMES = 256
 """Largest number of different records around a type."""
@@ -31,6 +32,13 @@ WIDER = {
     ("long", "double"): "double",
     ("float", "double"): "double",
     ("string", "bytes"): "bytes",
+    ("int", "uint"): "long",
+    ("uint", "long"): "long",
+    ("uint", "ulong"): "ulong",
+    ("uint", "float"): "double",
+    ("uint", "double"): "double",
+    ("ulong", "float"): "double",
+    ("ulong", "double"): "double",
 }
 """The wider of two types. The values of long that double does not hold are rounded, as by Avro's promotion."""
 
@@ -81,6 +89,10 @@ def _same_group(a: ValueType, b: ValueType, in_union: bool) -> bool:
         return _decimals(a, b) or (alike and (not in_union or branch_name(a) == branch_name(b)))
     if isinstance(a, Fixed | Simple) and isinstance(b, Fixed | Simple):
         return _decimals(a, b) or (a.logical == b.logical == Logical("uuid"))
+    if isinstance(a, Map) and isinstance(b, Map) and a.keys.kind != b.keys.kind:
+        return False
+    if isinstance(a, Enum) and isinstance(b, Enum) and a.open != b.open:
+        return False
     return a.kind == b.kind and (not in_union or branch_name(a) == branch_name(b))
 
 
@@ -101,11 +113,11 @@ def _one(group: list[ValueType], inside: tuple[str, ...], left: Iterator[int]) -
     if isinstance(first, Array):
         return Array(_merge([t.items for t in group if isinstance(t, Array)], inside, left))
     if isinstance(first, Map):
-        return Map(_merge([t.values for t in group if isinstance(t, Map)], inside, left))
+        return Map(_merge([t.values for t in group if isinstance(t, Map)], inside, left), first.keys)
     if isinstance(first, Enum):
         symbols = {symbol: None for t in group if isinstance(t, Enum) for symbol in t.symbols}
         last = group[-1]
-        return Enum(first.name, tuple(symbols), last.default if isinstance(last, Enum) else None)
+        return Enum(first.name, tuple(symbols), last.default if isinstance(last, Enum) else None, open=first.open)
     decimals = [t.logical for t in group if isinstance(t, Simple | Fixed) and t.logical and t.logical.name == "decimal"]
     if decimals and len(group) > 1:
         return Simple("bytes", max(decimals, key=lambda d: d.precision))
@@ -119,16 +131,22 @@ def _one(group: list[ValueType], inside: tuple[str, ...], left: Iterator[int]) -
 
 
 def _record(records: list[Record], inside: tuple[str, ...], left: Iterator[int]) -> Record:
-    """Merge records by the names of their fields. A field that a later version renamed by an alias keeps its column."""
+    """Merge records by the names of their fields. A field that a later version renamed keeps its column.
+
+    The later version then has an alias, or the number of the field.
+    """
     columns: dict[str, list[Field]] = {}
-    renamed: dict[str, str] = {}  # name of the column for each alias
+    renamed: dict[str | int | None, str] = {}  # name of the column for each alias and number
     for record in reversed(records):  # the latest version decides the names
         own = {field.name for field in record.fields}
         for field in record.fields:
             name = field.name
-            if name not in columns and renamed.get(name, name) not in own:
-                name = renamed.get(name, name)
+            if name not in columns:
+                later = renamed.get(name) or renamed.get(field.number, name)
+                name = name if later in own else later
             columns.setdefault(name, []).append(field)
+            if field.number is not None:
+                renamed.setdefault(field.number, name)
             for alias in field.aliases:
                 renamed.setdefault(alias, name)
     order: dict[str, int] = {}
@@ -142,5 +160,5 @@ def _record(records: list[Record], inside: tuple[str, ...], left: Iterator[int])
         aliases = {f.name for f in found} | {a for f in found for a in f.aliases}
         type_ = _merge([f.type for f in reversed(found)], inside, left)
         latest = found[0]
-        fields.append(Field(name, type_, latest.default, tuple(sorted(aliases - {name})), latest.type))
+        fields.append(Field(name, type_, latest.default, tuple(sorted(aliases - {name})), latest.type, latest.number))
     return Record(records[-1].name, fields, tuple({r.name for r in records}))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from .avro.objects import _float
 from .errors import ValueFault
+from .texts import json_float
 from .types import Simple, ValueType
 
 if TYPE_CHECKING:
@@ -45,4 +45,4 @@ class PlainWriter:
         if len(body) != size:
             raise ValueFault("truncated" if len(body) < size else "trailing_bytes", min(len(body), size))
         number = struct.unpack(self._form, body)[0]
-        return number if isinstance(number, int) else _float(number, 9 if size == 4 else 17)
+        return number if isinstance(number, int) else json_float(number, 9 if size == 4 else 17)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -10,15 +10,14 @@ from ..log.catalog import like
 from ..registry import SchemaRegistry, schemas
 from ..registry.models import AVRO, PROTOBUF
 from ..registry.models import JSON as JSON_SCHEMA
-from .errors import ValueFault
 from .framing import CONFLUENT, NONE, framing_of
 from .json.writer import JsonWriter
 from .plain import PlainWriter
-from .record_decoder import schema_header
+from .record_decoder import Decoded, RecordDecoder
 from .sample import INFERRED, LOOKED_AT, Sample
 from .sides import PLAIN, UNION, Formats, SideFormat
 from .types import JSON_TEXT, Simple, ValueType
-from .writers import OneWriter, SchemaProblem, SubjectWriters, Writers
+from .writers import OneWriter, SubjectWriters, Writers
 
 TYPES = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON_SCHEMA}
 
@@ -93,7 +92,8 @@ class _Finder:
                     f'decode={{"{side}": "auto:{named[0]}"}}'
                 )
             subject = named[0]
-        return SubjectWriters(self._registry(), subject, self._schema, self._framing)
+        message = given.message or self._message(side, subject)
+        return SubjectWriters(self._registry(), subject, self._schema, self._framing, message=message)
 
     def _inferred(self, side: str) -> ValueType:
         """Return a type for JSON values. It does not matter if single records are decoded."""
@@ -111,28 +111,32 @@ class _Finder:
             raise ValueError(f"{given.name} contains {len(found)} schemas; specify the file of one")
         registry = SchemaRegistry([replace(found[0], schema_type=TYPES[given.format], error=None)])
         framing = self._file_framing
-        return SubjectWriters(
-            registry, found[0].subject, self._schema, framing, is_fixed=framing.name != "single-object"
-        )
+        is_fixed = framing.name != "single-object"
+        return SubjectWriters(registry, found[0].subject, self._schema, framing, is_fixed, given.message)
+
+    def _message(self, side: str, subject: str) -> str:
+        """Return the name of the Protobuf message of the first value, or "" if there is none."""
+        versions = self._registry().get_versions(subject, deleted=True) if subject in self.subjects else []
+        kinds = {self._registry().get_version(subject, number).schema_type for number in versions}
+        if PROTOBUF not in kinds or self._any_subject:
+            return ""
+        decoded = self._decoded(side, subject)
+        return next((found.message for found in decoded if found.message is not None), "")
 
     def _in_values(self, side: str) -> Sequence[str]:
         """Return the subjects of the schemas that the first values name, if all of them can be decoded."""
         # Serializers name a subject after the topic by default, and otherwise after the type.
         found: dict[str, None] = {}
-        writers = SubjectWriters(self._registry(), f"{self._topic}-{side}", framing=self._framing)
+        for decoded in self._decoded(side, f"{self._topic}-{side}") if self._framing is not NONE else ():
+            if decoded.error is not None or decoded.schema is None:
+                return []
+            found[decoded.schema.subject] = None
+        return list(found)
+
+    def _decoded(self, side: str, subject: str) -> Iterator[Decoded]:
+        """Decode the first keys or values that are not null."""
+        decoder = RecordDecoder(SubjectWriters(self._registry(), subject, self._schema, self._framing), side)
         for record in self._sample.records(LOOKED_AT):
             raw: bytes | None = getattr(record, side)
-            if raw is None:
-                continue
-            in_header = schema_header(record.headers, f"__{side}_schema_id") if self._framing is CONFLUENT else None
-            start = self._framing.read(memoryview(raw if in_header is None else in_header))
-            if start is None or self._framing is NONE:
-                return []
-            try:
-                schema, writer = writers.find(start[0])
-                writer.to_json(memoryview(raw)[start[1] if in_header is None else 0 :])
-            except (SchemaProblem, ValueFault):
-                return []
-            assert schema is not None
-            found[schema.subject] = None
-        return list(found)
+            if raw is not None:
+                yield decoder.decode(raw, record.headers)

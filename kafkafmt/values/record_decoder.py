@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from ..registry import RegisteredSchema
 from .errors import ValueFault
-from .framing import CONFLUENT, Key
-from .writers import UNKNOWN_SCHEMA, SchemaProblem, Writer, Writers
+from .framing import CONFLUENT, NONE, Key
+from .writers import UNKNOWN_SCHEMA, SchemaProblem, Writer, Writers, is_protobuf
 
 RENEWAL_SECONDS = 1.0
 
@@ -31,13 +31,14 @@ class Decoded(NamedTuple):
     value: Any
     schema: RegisteredSchema | None = None
     error: Undecodable | None = None
+    message: str | None = None  # full name of the Protobuf message
 
     def schema_dict(self) -> dict[str, Any] | None:
         if self.schema is None:
             return None
         s = self.schema
         about = {"id": s.schema_id, "guid": s.guid, "subject": s.subject, "version": s.version, "type": s.schema_type}
-        return {**about, "message": None}
+        return {**about, "message": self.message}
 
 
 class RecordDecoder:
@@ -64,9 +65,16 @@ class RecordDecoder:
         if isinstance(found, SchemaProblem):
             return Decoded(None, None, Undecodable(found.code, found.message, None))
         schema, writer = found
+        indexes = memoryview(raw if in_header is None else in_header)[prefix:]
         prefix = prefix if in_header is None else 0
+        body = memoryview(raw)[prefix:]
         try:
-            return Decoded(writer.to_json(memoryview(raw)[prefix:]), schema)
+            if not is_protobuf(writer):
+                return Decoded(writer.to_json(body), schema)
+            if framing is NONE:
+                return Decoded(writer.to_json_alone(body), schema, None, writer.message)
+            value = writer.to_json(body) if in_header is None else writer.to_json_by(indexes, body)
+            return Decoded(value, schema, None, writer.message_of(indexes))
         except ValueFault as fault:
             position = prefix + fault.position
             return Decoded(None, schema, Undecodable(fault.code, f"{fault.code} at byte {position}", position))

@@ -14,6 +14,8 @@ MOST_DECIMAL_DIGITS = 76
 DEEPEST = 64
 MOST_TYPES = 100_000
 """Largest size of a schema, in types. A named type counts wherever it is used."""
+MOST_COLUMNS = 10_000
+"""Largest number of columns of a key or value."""
 MISSING: Any = object()
 """Default of a field without a default."""
 
@@ -51,6 +53,7 @@ class Enum:
     symbols: tuple[str, ...]
     default: str | None = None
     aliases: tuple[str, ...] = ()
+    open: bool = False  # values can have numbers without a symbol; the columns contain the numbers as texts
     kind = "enum"
 
 
@@ -61,6 +64,7 @@ class Field:
     default: Any = MISSING
     aliases: tuple[str, ...] = ()
     default_type: ValueType | None = None  # type of the default, if it is not `type`
+    number: int | None = None  # Protobuf: identifies the field in all versions, also under other names
 
 
 @dataclass(eq=False)
@@ -80,6 +84,7 @@ class Array:
 @dataclass(eq=False)
 class Map:
     values: ValueType
+    keys: ValueType = field(default_factory=lambda: Simple("string"))
     kind = "map"
 
 

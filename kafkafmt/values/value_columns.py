@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from ..constants import VALUE_COLUMNS
 from ..types import ByteArray
+from .errors import TooManyColumnsError
 from .types import (
     JSON_TEXT,
+    MOST_COLUMNS,
     MOST_DECIMAL_DIGITS,
     Array,
     Enum,
@@ -27,7 +29,8 @@ from .types import (
 )
 
 NULLS, BITS, FIXED, BINARY, LIST, STRUCT = range(len(VALUE_COLUMNS))
-MOST_COLUMNS = 10_000
+NO_SYMBOL = 1 << 32
+"""Bit that marks a number without a symbol in the column of an open enum. Smaller items are indexes of symbols."""
 MOST_FIXED_BYTES = 1 << 16
 """Largest size of a fixed type. Each row of its column needs as many bytes, even if it is null."""
 DECIMAL_LIMITS = np.frombuffer(
@@ -86,10 +89,6 @@ def _without_numbers(captured: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(captured), parts, captured.null_count)
 
 
-class TooManyColumnsError(ValueError):
-    """A schema needs more than MOST_COLUMNS columns."""
-
-
 @dataclass(eq=False)
 class Column:
     """A node of the tree of columns. Its index is its position in depth-first order."""
@@ -136,6 +135,8 @@ _SIMPLE = {
     "boolean": (BITS, 0, pa.bool_()),
     "int": (FIXED, 4, pa.int32()),
     "long": (FIXED, 8, pa.int64()),
+    "uint": (FIXED, 4, pa.uint32()),
+    "ulong": (FIXED, 8, pa.uint64()),
     "float": (FIXED, 4, pa.float32()),
     "double": (FIXED, 8, pa.float64()),
     "bytes": (BINARY, 0, pa.binary()),
@@ -150,6 +151,7 @@ _LOGICAL = {
     "timestamp-millis": pa.timestamp("ms", "UTC"),
     "timestamp-micros": pa.timestamp("us", "UTC"),
     "timestamp-nanos": pa.timestamp("ns", "UTC"),
+    "duration-micros": pa.duration("us"),
     "local-timestamp-millis": pa.timestamp("ms"),
     "local-timestamp-micros": pa.timestamp("us"),
     "local-timestamp-nanos": pa.timestamp("ns"),
@@ -173,11 +175,13 @@ def _column(type_: ValueType, fields: Fields = None) -> Column:
         item = _column(type_.items, fields)
         return Column(type_, LIST, pa.list_(finished_type(item)), children=[("item", item)])
     if isinstance(type_, Map):
-        members = [("key", _column(Simple("string"))), ("value", _column(type_.values, fields))]
+        members = [("key", _column(type_.keys)), ("value", _column(type_.values, fields))]
         entries = Column(type_, STRUCT, _struct(members), children=members)
-        return Column(type_, LIST, pa.map_(pa.string(), finished_type(members[1][1])), children=[("entries", entries)])
+        arrow = pa.map_(members[0][1].arrow, finished_type(members[1][1]))
+        return Column(type_, LIST, arrow, children=[("entries", entries)])
     if isinstance(type_, Enum):
-        return Column(type_, FIXED, pa.dictionary(pa.int32(), pa.string()), 4, symbols=type_.symbols)
+        dictionary = pa.dictionary(pa.int32(), pa.string())
+        return Column(type_, FIXED, dictionary, 8 if type_.open else 4, symbols=type_.symbols)
     logical: Logical | None = type_.logical
     if logical is not None and logical.name == "decimal":
         small = logical.precision <= 38
@@ -243,8 +247,11 @@ class _Assembly:
             return pa.Array.from_buffers(column.arrow, rows, [bits, _buffer(data, (rows + 7) // 8)], nulls)
         content = _buffer(data, rows * column.width)
         if column.type.kind == "enum":
+            symbols: Sequence[str] = column.symbols
+            if column.width == 8:
+                symbols, content = _with_numbers(symbols, np.frombuffer(content, np.int64))
             indexes = pa.Array.from_buffers(pa.int32(), rows, [bits, content], nulls)
-            return pa.DictionaryArray.from_arrays(indexes, pa.array(column.symbols, pa.string()), safe=False)
+            return pa.DictionaryArray.from_arrays(indexes, pa.array(symbols, pa.string()), safe=False)
         return pa.Array.from_buffers(column.arrow, rows, [bits, content], nulls)
 
     def _list(self, column: Column, rows: int, nulls: int, parts: list[Any]) -> pa.Array:
@@ -252,9 +259,26 @@ class _Assembly:
         if column.type.kind == "array":
             return pa.Array.from_buffers(column.arrow, rows, parts, nulls, children=[self.array(child)])
         members = [self.array(c) for _, c in child.children]
-        fields = [pa.field("key", pa.string(), False), pa.field("value", members[1].type)]
+        fields = [pa.field("key", members[0].type, False), pa.field("value", members[1].type)]
         entries = pa.StructArray.from_arrays(members, fields=fields)
+        count, replaced, validity, *_ = self._buffers[child.index]
+        if replaced:  # the map contains a later entry with the same key
+            assert validity is not None
+            kept = np.unpackbits(validity, count=count, bitorder="little").astype(bool)
+            before = np.concatenate([[0], np.cumsum(kept)])
+            parts[1] = pa.py_buffer(before[np.frombuffer(parts[1], np.int32)].astype(np.int32))
+            entries = entries.filter(pa.array(kept))
         return pa.Array.from_buffers(column.arrow, rows, parts, nulls, children=[entries])
+
+
+def _with_numbers(symbols: Sequence[str], items: Any) -> tuple[list[str], pa.Buffer]:
+    """Return the symbols of an open enum and the indexes of its items. Each number without a symbol becomes one."""
+    numbers = np.unique(items[items >= NO_SYMBOL])
+    indexes = items.astype(np.int32)
+    if len(numbers):
+        others = items >= NO_SYMBOL
+        indexes[others] = len(symbols) + np.searchsorted(numbers, items[others])
+    return [*symbols, *map(str, (numbers & 0xFFFFFFFF).astype(np.uint32).view(np.int32))], pa.py_buffer(indexes)
 
 
 def _buffer(array: ByteArray | None, used: int) -> pa.Buffer:

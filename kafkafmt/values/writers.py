@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from ..registry import RegisteredSchema, SchemaNotFoundError, SchemaRegistry
-from ..registry.models import AVRO, JSON
+from ..registry.models import JSON, PROTOBUF
 from ..support.text import shown
 from .errors import InvalidSchemaError
 from .framing import CONFLUENT, NONE, Framing, Key
@@ -17,6 +17,7 @@ from .types import ValueType
 
 if TYPE_CHECKING:
     from .._backend import core
+    from .protobuf.writer import ProtobufWriter
     from .value_columns import Captures, Column
 
 LATEST = "latest"
@@ -35,7 +36,9 @@ class SchemaProblem(Exception):
 class Writer(Protocol):
     """A parsed schema, with which values are written."""
 
-    type: ValueType
+    @property
+    def type(self) -> ValueType: ...
+
     has_rest: bool
     """Whether values can have members that are not in the type."""
 
@@ -80,7 +83,10 @@ class OneWriter:
 
 
 class SubjectWriters:
-    """The schemas of a subject. `is_fixed`: all values were written with the chosen one, whatever precedes them."""
+    """The schemas of a subject. `is_fixed`: all values were written with the chosen one, whatever precedes them.
+
+    `message` is the name of the Protobuf message that decides the columns. "": the first one of each schema.
+    """
 
     def __init__(
         self,
@@ -89,8 +95,9 @@ class SubjectWriters:
         choice: str | int = UNION,
         framing: Framing = CONFLUENT,
         is_fixed: bool = False,
+        message: str = "",
     ) -> None:
-        self._registry = registry
+        self._registry, self._message = registry, message
         self.subject: str = subject
         self.choice: str | int = choice
         self.framing: Framing = framing
@@ -132,24 +139,36 @@ class SubjectWriters:
     def _parsed(self, schema: RegisteredSchema) -> Writer:
         place = schema.subject, schema.version
         if place not in self._writers:
-            self._writers[place] = parse_writer(self._registry, schema)
+            self._writers[place] = parse_writer(self._registry, schema, self._message)
         return self._writers[place]
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_writers": {}}
 
 
-def parse_writer(registry: SchemaRegistry, schema: RegisteredSchema) -> Writer:
-    """Parse a schema. SchemaProblem: it cannot be used."""
+def is_protobuf(writer: Writer) -> TypeGuard[ProtobufWriter]:
+    """Return whether message indexes precede the values of a writer, or follow the schema id in a header."""
+    return hasattr(writer, "message_of")
+
+
+def message_of(writer: Writer, indexes: memoryview) -> str | None:
+    """Return the full name of the Protobuf message that the bytes after a schema id choose, or None."""
+    return writer.message_of(indexes) if is_protobuf(writer) else None
+
+
+def parse_writer(registry: SchemaRegistry, schema: RegisteredSchema, message: str = "") -> Writer:
+    """Parse a schema. SchemaProblem: it cannot be used.
+
+    `message` is the name of the Protobuf message that decides the columns. "": the first one of the schema.
+    """
     if schema.error == "encrypted":
         raise SchemaProblem("encrypted", f"schema {schema.schema_id} is encrypted")
-    if schema.schema_type not in (AVRO, JSON):
-        raise SchemaProblem(
-            "invalid_schema",
-            f"schema {schema.schema_id} is of type {schema.schema_type}; only {AVRO} and {JSON} can be decoded",
-        )
     try:
         references = {name: s.schema for name, s in registry.get_references(schema).items()}
+        if schema.schema_type == PROTOBUF:
+            from .protobuf.writer import ProtobufWriter
+
+            return ProtobufWriter(schema.schema, references, message)
         if schema.schema_type == JSON:
             from .json.writer import parse_json_writer
 

@@ -20,6 +20,7 @@ MODULES = (
     "values",
     "avro",
     "json",
+    "protobuf",
     "files",
     "codecs",
     "directories",

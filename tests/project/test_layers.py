@@ -104,6 +104,7 @@ THIRD_PARTY = {
     "py4j": ("kafkafmt/spark/", "kafkafmt/exporting/spark_jobs.py"),
     "pandas": ("kafkafmt/spark/",),
     "polars": ("kafkafmt/view/",),
+    "google": ("kafkafmt/values/protobuf/parsing.py",),
     "datasketches": ("kafkafmt/log/inspecting/key_counts.py",),
     "matplotlib": ("kafkafmt/log/inspecting/stats_plot.py",),
     "plotly": ("kafkafmt/log/inspecting/stats_plot.py",),

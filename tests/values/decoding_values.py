@@ -15,6 +15,9 @@ import numpy as np
 import pyarrow as pa
 from strict_avro import JsonText
 
+import kafkafmt.values.avro.program
+import kafkafmt.values.json.program
+import kafkafmt.values.protobuf.program  # noqa: F401 - `using` patches the modules that are loaded
 from kafkafmt.registry import RegisteredSchema, SchemaRegistry
 from kafkafmt.registry.models import schema_guid
 from kafkafmt.values.decoder import SideDecoder

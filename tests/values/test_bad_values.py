@@ -258,7 +258,7 @@ def test_two_texts_under_one_id(core: ModuleType) -> None:
         (version("long", 2, error="encrypted"), "encrypted: schema 2 is encrypted"),
         (
             version(text="syntax", number=2, schema_type="PROTOBUF"),
-            "invalid_schema: schema 2 is of type PROTOBUF; only AVRO and JSON can be decoded",
+            "invalid_schema: version 2 of subject t-value is invalid: the schema is not base64: ",
         ),
         (version(text="{", number=2), "invalid_schema: version 2 of subject t-value is invalid: "),
     ],

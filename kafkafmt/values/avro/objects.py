@@ -87,7 +87,7 @@ class _Reader:
                 raise self._fault("bad_number")
             return bool(byte)
         if type_.kind == "int" or type_.kind == "long":
-            return _number(self._int() if type_.kind == "int" else self._long(), type_.logical, self._item)
+            return number_to_json(self._int() if type_.kind == "int" else self._long(), type_.logical, self._item)
         if type_.kind == "float":
             return json_float(struct.unpack("<f", self._bytes(4))[0], 9)
         if type_.kind == "double":
@@ -178,7 +178,7 @@ def _binary(raw: bytes, logical: Logical | None, start: int) -> Any:
     return {"months": months, "days": days, "milliseconds": millis}
 
 
-def _number(number: int, logical: Logical | None, start: int) -> Any:
+def number_to_json(number: int, logical: Logical | None, start: int) -> Any:
     if logical is None:
         return number
     name = logical.name

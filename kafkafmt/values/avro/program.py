@@ -189,7 +189,7 @@ class _Compiler:
             self._value(writer.values, entries.children[1][1])
             self._emit("loop", column.index)
             self._ends_here(start)
-        elif isinstance(writer, Enum) and isinstance(reader, Enum):
+        elif isinstance(writer, Enum) and isinstance(reader, Enum) and not reader.open:
             numbers = {symbol: n for n, symbol in enumerate(reader.symbols)}
             other = -1 if reader.default is None else numbers.get(reader.default, -1)
             self._emit("enum", column.index, null, self._symbols([numbers.get(s, other) for s in writer.symbols]))

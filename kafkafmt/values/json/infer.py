@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ValueFault
-from ..types import JSON_TEXT, Array, Field, Map, Record, Simple, ValueType
-from ..value_columns import MOST_COLUMNS
+from ..types import JSON_TEXT, MOST_COLUMNS, Array, Field, Map, Record, Simple, ValueType
 from .objects import NumberText, json_to_object
 
 MOST_MEMBERS = 1000

@@ -1,0 +1,1 @@
+"""Decode Protobuf values: schemas, programs for the core, and objects for JSON."""
