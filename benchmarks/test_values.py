@@ -33,6 +33,7 @@ from kafkafmt.values.json.writer import JsonWriter
 from kafkafmt.values.plan import ValuePlan
 from kafkafmt.values.types import Map, Record, Simple, ValueType
 from kafkafmt.values.value_columns import DECIMAL_LIMITS, Captures, build_array, build_rest, columns_of
+from kafkafmt.values.writers import SubjectWriters
 
 VALUES, AT_ONCE = 30_000, 16_384
 SIZES = ("5 fields", "30 fields")
@@ -123,7 +124,7 @@ def ours(size: str, fields: Sequence[str] | None = None, versions: int = 1) -> C
     given = values(size, versions)
     schemas = [RegisteredSchema(i, f"{i}", "t-value", i + 1, "AVRO", given.schema) for i in range(versions)]
     chosen = None if fields is None else dict.fromkeys(fields)
-    decoder = SideDecoder(ValuePlan(SchemaRegistry(schemas), "t-value", fields=chosen), "value")
+    decoder = SideDecoder(ValuePlan(SubjectWriters(SchemaRegistry(schemas), "t-value"), chosen), "value")
     offsets = np.arange(VALUES)
 
     def decode() -> int:
