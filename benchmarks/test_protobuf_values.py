@@ -63,7 +63,8 @@ def protobuf_values(size: str) -> ProtobufValues:
     prefix = b"k" * 12 + b"\0\0\0\0\1" + (b"\0" if name == "Small" else b"\2\6")
     parts = [prefix + body for body in bodies]
     ends, lengths = np.cumsum([len(part) for part in parts]), np.array([len(part) - 12 for part in parts], np.int32)
-    source, positions, offsets = b"".join(parts), ends - lengths, np.arange(VALUES)
+    source, offsets = b"".join(parts), np.arange(VALUES)
+    positions = (ends - lengths).astype(np.int64)
     registry = SchemaRegistry([RegisteredSchema(1, None, "t-value", 1, "PROTOBUF", PROTO)])
     decoder = SideDecoder(ValuePlan(SubjectWriters(registry, "t-value", message=name)), "value")
 

@@ -422,7 +422,8 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
 
             - "auto": by the schemas of the subject that is named after the topic, or that the first
               values name. "auto:SUBJECT" names it.
-            - "avro:FILE": by the schema in a file.
+            - "avro:FILE", "protobuf:FILE#MESSAGE", "json:FILE": by the schema in a file.
+            - "json": JSON whose columns are inferred from the first 10,000 selected records.
             - "string", "uuid", "short", "int32", "int64", "float", "double": as Kafka's own
               serializers write them.
             - "bytes": not decoded.
