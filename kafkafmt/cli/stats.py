@@ -235,7 +235,8 @@ def _show_topic(t: TopicStats) -> None:
 def _show_decoded(side: str, decoded: DecodedSide) -> None:
     errors = ", ".join(f"{n:,} {code}" for code, n in decoded.by_error.items())
     undecodable = f"; {decoded.undecodable:,} cannot be decoded ({errors})" if errors else ""
-    _line(f"{side}s", f"{decoded.records:,} decoded{undecodable}")
+    unknown = f"; {counted(decoded.unknown_fields, 'unknown field')}" if decoded.unknown_fields else ""
+    _line(f"{side}s", f"{decoded.records:,} decoded{undecodable}{unknown}")
     for use in decoded.by_schema:
         places = ", ".join(
             f"partition {p}: {offset_range(*ends)}" for p, ends in sorted(use.offsets.items())[:MOST_LINES]

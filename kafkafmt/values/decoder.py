@@ -57,6 +57,11 @@ class SideDecoder:
         self.undecodable: Counter[str] = Counter()
         """Number of records that could not be decoded, by error code."""
 
+    @property
+    def unknown_fields(self) -> int:
+        """Number of Protobuf fields that the schemas of the writers do not have."""
+        return self._builder.unknown_fields
+
     def add(
         self,
         source: Buffer,

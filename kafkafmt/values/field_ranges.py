@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .avro.objects import number_to_json
-from .texts import json_float
+from .texts import duration_text, json_float
 from .types import JSON_TEXT, Fixed, Simple
 from .value_columns import LIST, STRUCT, Column
 
@@ -74,5 +74,6 @@ def _json(column: Column, value: Any) -> Any:
     if isinstance(value, float):
         return json_float(value, 17)
     if isinstance(value, int) and not isinstance(value, bool) and logical is not None:
-        return number_to_json(value, logical, 0)
+        is_duration = logical.name == "duration-micros"
+        return duration_text(0, value * 1000) if is_duration else number_to_json(value, logical, 0)
     return value if value is None or isinstance(value, int | str) else str(value)

@@ -26,3 +26,12 @@ def json_float(number: float, digits: int) -> Any:
     if math.isfinite(number):
         return float(format(number, f".{digits}g")) if digits < 17 else number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def duration_text(seconds: int, nanos: int) -> str:
+    """Return a duration as in Protobuf's JSON, for example 1.5s."""
+    total = seconds * 10**9 + nanos
+    whole, fraction = divmod(abs(total), 10**9)
+    digits = next(n for n in (0, 3, 6, 9) if fraction % 10 ** (9 - n) == 0)
+    part = f".{fraction // 10 ** (9 - digits):0{digits}}" if digits else ""
+    return f"{'-' if total < 0 else ''}{whole}{part}s"

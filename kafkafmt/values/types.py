@@ -16,7 +16,14 @@ MOST_TYPES = 100_000
 """Largest size of a schema, in types. A named type counts wherever it is used."""
 MOST_COLUMNS = 10_000
 """Largest number of columns of a key or value."""
-MISSING: Any = object()
+
+
+class _Missing:
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
 """Default of a field without a default."""
 
 

@@ -143,7 +143,9 @@ class SubjectWriters:
         return self._writers[place]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_writers": {}}
+        # Tasks need no package that parses Protobuf schemas.
+        parsed = {place: writer for place, writer in self._writers.items() if is_protobuf(writer)}
+        return self.__dict__ | {"_writers": parsed}
 
 
 def is_protobuf(writer: Writer) -> TypeGuard[ProtobufWriter]:

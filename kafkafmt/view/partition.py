@@ -421,7 +421,8 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
             each side, such as ``{"key": "string", "value": "avro:orders.avsc"}``. The formats are:
 
             - "auto": by the schemas of the subject that is named after the topic, or that the first
-              values name. "auto:SUBJECT" names it.
+              values name. "auto:SUBJECT" names it, and "auto#MESSAGE" the message of Protobuf, which
+              is by default that of the first value.
             - "avro:FILE", "protobuf:FILE#MESSAGE", "json:FILE": by the schema in a file.
             - "json": JSON whose columns are inferred from the first 10,000 selected records.
             - "string", "uuid", "short", "int32", "int64", "float", "double": as Kafka's own

@@ -134,6 +134,7 @@ class _TopicCounts:
         self._ranges = {side: FieldRanges(p.root, side) for side, p in self._plans.items()}
         self._records: dict[str, Counter[int]] = {side: Counter() for side in self._plans}
         self._errors: dict[str, Counter[str]] = {side: Counter() for side in self._plans}
+        self._unknown: Counter[str] = Counter()
         self._offsets: dict[str, dict[int, dict[int, tuple[int, int]]]] = {side: {} for side in self._plans}
 
     def read(self, log: PartitionLog, threads: int) -> None:
@@ -145,6 +146,7 @@ class _TopicCounts:
             for side, decoder in decoders.items():
                 self._records[side].update(decoder.records)
                 self._errors[side].update(decoder.undecodable)
+                self._unknown[side] += decoder.unknown_fields
                 for program, (first, last) in decoder.extents.items():
                     by_partition = self._offsets[side].setdefault(program, {})
                     low, high = by_partition.get(log.partition, (first, last))
@@ -162,7 +164,7 @@ class _TopicCounts:
             fields = tuple(FieldContent(*row) for row in ranges.rows())
             errors = dict(sorted(self._errors[side].items()))
             ordered = tuple(sorted(uses, key=lambda use: (use.subject, use.version)))
-            found[side] = DecodedSide(records.total(), errors, ordered, fields)
+            found[side] = DecodedSide(records.total(), errors, ordered, fields, self._unknown[side])
         return found
 
 

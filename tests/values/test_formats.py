@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import struct
 from pathlib import Path
 from types import ModuleType
@@ -14,11 +15,13 @@ import pytest
 from avro_schemas import encode
 from command import inside
 from decoded_logs import write_log
-from decoding_values import framed, using, version
+from decoding_values import framed, registry_of, using, version
 
 import kafkafmt
 from kafkafmt.values.avro.fingerprint import fingerprint_of
+from kafkafmt.values.plan import ValuePlan
 from kafkafmt.values.sides import side_formats
+from kafkafmt.values.writers import SubjectWriters
 
 ORDER = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
 BODY = encode(ORDER, {"id": 7})
@@ -229,3 +232,50 @@ def test_json_schema_in_a_file(core: ModuleType, tmp_path: Path) -> None:
         "value_error": None,
         "value_raw": None,
     }
+
+
+PROTO = """
+syntax = "proto3";
+message First { int32 a = 1; }
+message Order { int64 id = 1; optional string country = 2; }
+"""
+ORDER_7 = b"\x08\x07\x12\x02DE"
+
+
+def test_protobuf_messages(core: ModuleType, tmp_path: Path) -> None:
+    versions = [version(text=PROTO, schema_type="PROTOBUF")]
+    rows = [(b"k", None), (b"k", framed(b"\x02\x02" + ORDER_7)), (b"k", framed(b"\0\x08\x01"))]
+    topic = kafkafmt.open(write_log(tmp_path / "log", rows, versions))["t"]
+    with using(core):
+        found = topic.to_arrow(["value"], decode=True)
+        other = topic.to_arrow(["value"], decode={"value": "auto#First"})
+    assert found["value"].to_pylist() == [None, {"id": 7, "country": "DE"}, None]
+    assert found["value_error"].to_pylist() == [None, None, "no_branch at byte 5"]
+    assert other["value"].to_pylist() == [None, None, {"a": 1}]
+    lines = inside("cat", tmp_path / "log", "-t", "t", "--decode", "--format", "json").stdout.splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [None, {"id": 7, "country": "DE"}, {"a": 1}]
+    with pytest.raises(ValueError, match="Orders"):
+        topic.to_arrow(decode={"value": "auto#Orders"})
+
+
+def test_protobuf_schema_in_a_file(core: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "order.proto"
+    file.write_text(PROTO)
+    path = write_log(tmp_path / "log", [(b"k", ORDER_7), (b"k", ORDER_7[:-1])], [])
+    with using(core):
+        table = kafkafmt.open(path)["t"].to_arrow(["value"], decode={"value": f"protobuf:{file}#Order"})
+    assert table["value"].to_pylist() == [{"id": 7, "country": "DE"}, None]
+    assert table["value_error"].to_pylist() == [None, "truncated at byte 2"]
+    done = inside("cat", path, "-t", "t", "--decode", f"value=protobuf:{file}#Order", "-n", "1", "--format", "json")
+    assert json.loads(done.stdout)["value"] == {"id": 7, "country": "DE"}
+    assert json.loads(done.stdout)["value_schema"]["message"] == "Order"
+
+
+def test_parsed_protobuf_schemas_are_sent_to_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writers = SubjectWriters(registry_of(version(text=PROTO, schema_type="PROTOBUF")), "t-value", message="Order")
+    assert writers.chosen()
+    sent = pickle.dumps(writers)
+    monkeypatch.setattr("kafkafmt.values.protobuf.writer.parse_protobuf", None)
+    plan = ValuePlan(pickle.loads(sent))
+    assert plan.root.arrow == pa.struct([("id", pa.int64()), ("country", pa.string())])
+    assert isinstance(plan.program_of(1), int)

@@ -59,6 +59,7 @@ EXPECTED: dict[str, Any] = {
     "records": 6,
     "undecodable": 2,
     "by_error": {"no_schema_id": 1, "truncated": 1},
+    "unknown_fields": 0,
     "by_schema": [
         {
             "id": 1, "subject": "t-value", "version": 1, "records": 4,
@@ -121,3 +122,18 @@ def test_usage_errors(log: Path) -> None:
     assert (done.returncode, "--registry and --framing need --decode" in done.stderr) == (2, True)
     done = inside("stats", log, "-t", "other", "--decode")
     assert (done.returncode, "there is no subject other-key or other-value" in done.stderr) == (2, True)
+
+
+def test_unknown_fields_of_protobuf(core: ModuleType, tmp_path: Path) -> None:
+    text = 'syntax = "proto3"; import "google/protobuf/duration.proto"; message M { google.protobuf.Duration d = 1; }'
+    known, unknown = b"\x0a\x02\x08\x05", b"\x10\x01\x18\x01"
+    rows = [(b"k", framed(b"\0" + known + unknown)), (b"k", framed(b"\0" + known))]
+    path = write_log(tmp_path / "log", rows, [version(text=text, schema_type="PROTOBUF")])
+    with using(core):
+        (topic,) = kafkafmt.stats(path, topics="t", decode=True).topics
+    assert topic.decoded is not None
+    assert topic.decoded["value"].unknown_fields == 2
+    assert [(f.name, f.min, f.max) for f in topic.decoded["value"].fields] == [
+        ("value", None, None), ("value.d", "5s", "5s"),
+    ]  # fmt: skip
+    assert "2 unknown fields" in inside("stats", path, "-t", "t", "--decode").stdout

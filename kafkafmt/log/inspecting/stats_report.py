@@ -301,12 +301,15 @@ class DecodedSide:
         The schemas, ordered by subject and version.
     fields : tuple of FieldContent
         The fields that are not in an array or map, in the order of the schema.
+    unknown_fields : int
+        Number of Protobuf fields that the schemas do not have. They are ignored.
     """
 
     records: int
     by_error: dict[str, int]
     by_schema: tuple[SchemaUse, ...]
     fields: tuple[FieldContent, ...]
+    unknown_fields: int = 0
 
     @property
     def undecodable(self) -> int:
@@ -319,6 +322,7 @@ class DecodedSide:
             "records": self.records,
             "undecodable": self.undecodable,
             "by_error": self.by_error,
+            "unknown_fields": self.unknown_fields,
             "by_schema": [schema.to_dict() for schema in self.by_schema],
             "fields": [field.to_dict() for field in self.fields],
         }

@@ -12,7 +12,7 @@ import struct
 from typing import Any
 
 from ..errors import ValueFault
-from ..texts import clock_text, day_text, json_float
+from ..texts import clock_text, day_text, duration_text, json_float
 from .descriptors import END_GROUP, FIXED32, FIXED64, GROUP, LENGTH, VARINT, Message, ProtoField
 from .schema import ANY, DURATION, FIELD_MASK, LIST_VALUE, STRUCT, TIMESTAMP, VALUE, WRAPPERS
 
@@ -281,7 +281,7 @@ def _object(message: Message, values: Values) -> Any:
         digits = 9 if nanos % 1000 else 6
         return f"{day_text(days)}T{clock_text(rest // 10 ** (9 - digits), 10**digits, digits)}Z"
     if name == DURATION:
-        return _duration(*_time(values))
+        return duration_text(*_time(values))
     if name == FIELD_MASK:
         text = ""
         for path in values.get(1, ()):
@@ -302,12 +302,3 @@ def _object(message: Message, values: Values) -> Any:
         )
         return None if chosen is None else _item(chosen, values[chosen.number])
     return {field.name: _member(field, values) for field in message.fields}
-
-
-def _duration(seconds: int, nanos: int) -> str:
-    """Return a duration as in Protobuf's JSON, for example 1.5s."""
-    total = seconds * 10**9 + nanos
-    whole, fraction = divmod(abs(total), 10**9)
-    digits = next(n for n in (0, 3, 6, 9) if fraction % 10 ** (9 - n) == 0)
-    part = f".{fraction // 10 ** (9 - digits):0{digits}}" if digits else ""
-    return f"{'-' if total < 0 else ''}{whole}{part}s"
