@@ -24,7 +24,7 @@ enum { KV_EMPTY_ITEMS = 4096 };  /* items without bytes that a value can have, i
 
 typedef struct { int64_t left; int32_t at; int32_t column; } kv_loop;
 
-static inline int kv_read_long(const uint8_t** position, const uint8_t* end, int64_t* value) {
+KV_INLINE int kv_read_long(const uint8_t** position, const uint8_t* end, int64_t* value) {
     const uint8_t* p = *position;
     if (p >= end) return KV_TRUNCATED;
     uint64_t byte = *p++, bits = byte & 0x7f;
@@ -44,12 +44,12 @@ static inline int kv_read_long(const uint8_t** position, const uint8_t* end, int
     return KV_OK;
 }
 
-static inline int kv_read_int(const uint8_t** position, const uint8_t* end, int64_t* value) {
+KV_INLINE int kv_read_int(const uint8_t** position, const uint8_t* end, int64_t* value) {
     int fault = kv_read_long(position, end, value);
     return fault ? fault : *value == (int32_t)*value ? KV_OK : KV_BAD_NUMBER;
 }
 
-static inline int kv_read_length(const uint8_t** position, const uint8_t* end, int64_t* length) {
+KV_INLINE int kv_read_length(const uint8_t** position, const uint8_t* end, int64_t* length) {
     int fault = kv_read_long(position, end, length);
     if (fault) return fault;
     if (*length < 0) return KV_BAD_LENGTH;

@@ -57,7 +57,6 @@ typedef struct {
     int fault, has_gaps;
 } kv_json;
 
-#define KV_INLINE static inline __attribute__((always_inline))  /* a call takes as long as reading a short value */
 #define KV_FAIL(where, code) do { j->s->at = (where); j->fault = (code); return NULL; } while (0)
 #define KV_CALL(call) do { if ((j->fault = (call))) return NULL; } while (0)
 #define KV_JSON_ROOM(c, index) \

@@ -58,12 +58,11 @@ typedef struct {
 } kv_pb;
 
 #define KV_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define KV_INLINE inline __attribute__((always_inline))
 /* Call a function that is not inlined. Its caller's position, whose address it does not get, stays in a register. */
 #define KV_AWAY(call) do { const uint8_t* q = p; KV_READ(call); p = q; } while (0)
 #define KV_READ(call) do { if (KV_UNLIKELY((fault = (call)) != KV_OK)) return fault; } while (0)
 
-static KV_INLINE int kv_pb_varint(const uint8_t** position, const uint8_t* end, uint64_t* value) {
+KV_INLINE int kv_pb_varint(const uint8_t** position, const uint8_t* end, uint64_t* value) {
     const uint8_t* p = *position;
     if (KV_UNLIKELY(p >= end)) return KV_TRUNCATED;
     uint64_t byte = *p++, bits = byte & 0x7f;
@@ -94,7 +93,7 @@ static KV_INLINE int kv_pb_varint(const uint8_t** position, const uint8_t* end, 
 }
 
 /* Read a number of at most five bytes. `fault`: it is longer. */
-static KV_INLINE int kv_pb_short(const uint8_t** position, const uint8_t* end, uint64_t* value, int fault) {
+KV_INLINE int kv_pb_short(const uint8_t** position, const uint8_t* end, uint64_t* value, int fault) {
     const uint8_t* p = *position;
     if (p >= end) return KV_TRUNCATED;
     uint64_t byte = *p++, bits = byte & 0x7f;
@@ -109,13 +108,13 @@ static KV_INLINE int kv_pb_short(const uint8_t** position, const uint8_t* end, u
     return KV_OK;
 }
 
-static KV_INLINE int kv_pb_length(const uint8_t** position, const uint8_t* end, uint64_t* length) {
+KV_INLINE int kv_pb_length(const uint8_t** position, const uint8_t* end, uint64_t* length) {
     int fault = kv_pb_short(position, end, length, KV_BAD_LENGTH);
     if (KV_UNLIKELY(fault)) return fault;
     return *length > (uint64_t)(end - *position) ? KV_TRUNCATED : KV_OK;
 }
 
-static KV_INLINE int kv_pb_tag(const uint8_t** position, const uint8_t* end, uint32_t* number, int* wire) {
+KV_INLINE int kv_pb_tag(const uint8_t** position, const uint8_t* end, uint32_t* number, int* wire) {
     uint64_t tag;
     int fault = kv_pb_short(position, end, &tag, KV_BAD_INDEX);
     if (KV_UNLIKELY(fault)) return fault;
@@ -163,7 +162,7 @@ static void kv_pb_clear(kv_pb* r, const kv_pb_field* f, int64_t n) {
 }
 
 /* Make the column ready for a scalar, which replaces an earlier one. */
-static KV_INLINE int kv_pb_begin(kv_pb* r, const kv_pb_field* f, kv_column* c, int64_t n, int is_plain) {
+KV_INLINE int kv_pb_begin(kv_pb* r, const kv_pb_field* f, kv_column* c, int64_t n, int is_plain) {
     if (!is_plain) {
         if (f->oneof >= 0) kv_pb_clear(r, f, n);
         if (!c) return KV_OK;
@@ -325,7 +324,7 @@ static int kv_pb_captured(kv_pb* r, const kv_pb_field* f, int64_t n, const uint8
                           const uint8_t* start, int depth);
 
 /* Decode an item of a field. `start` is the position of the field. `is_plain`: it has a column and no oneof. */
-static KV_INLINE int kv_pb_read(kv_pb* r, const kv_pb_field* f, int64_t n, const uint8_t** position,
+KV_INLINE int kv_pb_read(kv_pb* r, const kv_pb_field* f, int64_t n, const uint8_t** position,
                                 const uint8_t* end, const uint8_t* start, int depth, kv_column* columns,
                                 int is_plain) {
     kv_column* c = is_plain || f->element >= 0 ? columns + f->element : NULL;

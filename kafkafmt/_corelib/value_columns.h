@@ -62,6 +62,7 @@ typedef struct {
     int64_t unknown;   /* Protobuf: fields of the value that its schema does not contain */
 } kv_state;
 
+#define KV_INLINE static inline __attribute__((always_inline))  /* a call takes as long as reading a short value */
 #define KV_LIKELY(x) __builtin_expect(!!(x), 1)
 
 static int kv_is_utf8(const uint8_t* p, int64_t size) {
@@ -82,7 +83,7 @@ static int kv_is_utf8(const uint8_t* p, int64_t size) {
 }
 
 /* Check that a column has room for more bytes. */
-static inline int kv_need(kv_state* s, int32_t index, int64_t size) {
+KV_INLINE int kv_need(kv_state* s, int32_t index, int64_t size) {
     const kv_column* c = s->columns + index;
     if (KV_LIKELY(c->filled + size <= c->room)) return KV_OK;
     if (c->filled + size > INT32_MAX - KV_SLACK) return KV_TOO_LARGE;
@@ -92,7 +93,7 @@ static inline int kv_need(kv_state* s, int32_t index, int64_t size) {
 }
 
 /* Copy a text or bytes to the end of a column. `readable` is the end of the readable memory. */
-static inline int kv_put_bytes(kv_state* s, int32_t index, const uint8_t* from, int64_t size, const uint8_t* readable,
+KV_INLINE int kv_put_bytes(kv_state* s, int32_t index, const uint8_t* from, int64_t size, const uint8_t* readable,
                                int is_text) {
     kv_column* c = s->columns + index;
     int fault = kv_need(s, index, size);

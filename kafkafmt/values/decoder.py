@@ -30,8 +30,15 @@ class SideDecoder:
     """Decodes the keys or values of consecutive records. Only one thread at a time can use it."""
 
     def __init__(
-        self, plan: ValuePlan, side: str, raw: bool = False, fails: bool = False, place: str = "record at offset"
+        self,
+        plan: ValuePlan,
+        side: str,
+        raw: bool = False,
+        fails: bool = False,
+        place: str = "record at offset",
+        with_extents: bool = False,
     ) -> None:
+        self._with_extents = with_extents
         self._place = place
         self._plan, self._side, self._keep_raw, self._fails = plan, side, raw, fails
         columns = plan.columns
@@ -53,7 +60,7 @@ class SideDecoder:
         self.records: Counter[int] = Counter()
         """Number of decoded records of each program."""
         self.extents: dict[int, tuple[int, int]] = {}
-        """First and last offset of the records of each program, also of those that could not be decoded."""
+        """First and last offset of the records of each program, also of those that could not be decoded, if asked for."""
         self.undecodable: Counter[str] = Counter()
         """Number of records that could not be decoded, by error code."""
 
@@ -196,14 +203,18 @@ class SideDecoder:
 
     def _count(self, which: LengthArray, faulty: IntArray, offsets: IntArray) -> None:
         """Count the decoded records of each program."""
-        counts = np.bincount(which + 1)
-        decoded = counts - np.bincount(which[faulty] + 1, minlength=len(counts))
-        for program in np.flatnonzero(counts[1:]).tolist():
-            self.records[program] += int(decoded[program + 1])
-            rows = np.flatnonzero(which == program)
-            first, last = int(offsets[rows[0]]), int(offsets[rows[-1]])
-            low, high = self.extents.get(program, (first, last))
-            self.extents[program] = min(low, first), max(high, last)
+        if len(self._plan.programs) == 1:
+            self.records[0] += len(which) - int(np.count_nonzero(which)) - len(faulty)  # the others are NO_VALUE
+        else:
+            counts = np.bincount(which + 1)
+            counts -= np.bincount(which[faulty] + 1, minlength=len(counts))
+            for program in np.flatnonzero(counts[1:]).tolist():
+                self.records[program] += int(counts[program + 1])
+        if self._with_extents:
+            for program in np.unique(which[which >= 0]).tolist():
+                found = offsets[which == program]
+                low, high = self.extents.get(program, (found[0], found[-1]))
+                self.extents[program] = int(min(low, found[0])), int(max(high, found[-1]))
 
     def _faults(self, rows: int) -> IntArray:
         """Return an array for the faults of `rows` records. It is reused."""

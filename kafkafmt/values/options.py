@@ -36,11 +36,15 @@ class ValueDecoding:
         """The final arrangement of the columns of `schema`, if they are not nested."""
         self._raw, self._fails = raw, fails
 
-    def decoders(self, columns: Collection[str]) -> dict[str, SideDecoder]:
+    def decoders(self, columns: Collection[str], with_extents: bool = False) -> dict[str, SideDecoder]:
         """Return new decoders of the sides that the columns need, for one thread."""
         parts = ("", "_rest", "_error", "_raw")
         needed = {side for side in SIDES if {f"{side}{part}" for part in parts} & set(columns)}
-        return {s: SideDecoder(p, s, self._raw, self._fails) for s, p in self.plans.items() if s in needed}
+        return {
+            side: SideDecoder(plan, side, self._raw, self._fails, with_extents=with_extents)
+            for side, plan in self.plans.items()
+            if side in needed
+        }
 
 
 def plan_decoding(

@@ -130,7 +130,8 @@ class _TopicCounts:
 
         assert plan.decoding is not None
         self._plans = plan.decoding.plans
-        self._plan = plan.selected([n for side in self._plans for n in (side, f"{side}_error")])
+        selected = plan.selected([n for side in self._plans for n in (side, f"{side}_error")])
+        self._plan = replace(selected, with_extents=True)
         self._ranges = {side: FieldRanges(p.root, side) for side, p in self._plans.items()}
         self._records: dict[str, Counter[int]] = {side: Counter() for side in self._plans}
         self._errors: dict[str, Counter[str]] = {side: Counter() for side in self._plans}

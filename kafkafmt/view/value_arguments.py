@@ -45,6 +45,8 @@ class ArrowPlan:
     """Schema of the batches that an `ArrowBuilder` returns."""
     decoding: ValueDecoding | None = None
     flat: FlatLayout | None = None
+    with_extents: bool = False
+    """Whether the decoders remember the first and last offset of each schema."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -62,7 +64,7 @@ class ArrowPlan:
 
     def decoders(self) -> Mapping[str, Any]:
         """Return new decoders for the decoded sides, for one thread."""
-        return {} if self.decoding is None else self.decoding.decoders(self.built.names)
+        return {} if self.decoding is None else self.decoding.decoders(self.built.names, self.with_extents)
 
     def selected(self, names: Sequence[str]) -> ArrowPlan:
         """Return a plan for at least some of the columns, or for others that are not decoded."""
