@@ -1,7 +1,7 @@
 """The classes of the results that functions such as `kafkafmt.verify` return.
 
-Most of them are frozen dataclasses with the methods `to_dict`, which returns the JSON report of the
-corresponding command, and `_repr_html_`, which notebooks call.
+The result of a function that has a command is a `Report`: `to_dict` and `to_json` return the JSON
+report of the command, and `ok` is True if the exit code of the command is 0.
 """
 
 from .exporting import ExportReport
@@ -43,6 +43,7 @@ from .log.verifying import PartitionReport, UnreadablePartition, VerifyReport
 from .making.make_log import MadePartition, MakeReport
 from .registry import RegisteredSchema, SchemaFinding, SchemaReference
 from .support.installation import Installation
+from .support.report import Report
 from .view import Groups
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "Position",
     "RegisteredSchema",
     "ReplayProblem",
+    "Report",
     "RestoreReport",
     "RestoredPartition",
     "RewriteReport",

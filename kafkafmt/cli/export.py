@@ -262,9 +262,7 @@ def export(
             tell("interrupted: nothing was exported")
             return EXIT_INTERRUPTED
         raise
-    code = 0 if report.ok and not choice.damaged else EXIT_DAMAGE
-    if report.unreadable:
-        code = EXIT_UNREADABLE
+    code = report.exit_code or (EXIT_DAMAGE if choice.damaged else 0)
     with keep_exit_code(code):
         if output_format == "json":
             click.echo(encode_json(report.to_dict()))

@@ -12,9 +12,10 @@ from typing import Any
 
 from ..log import Damage, Finding
 from ..log.transactions import Doubt
-from ..log.verifying import UnreadablePartition, damage_dict
+from ..log.verifying import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, damage_dict
 from ..support.notebook import html_table
 from ..support.paths import Location, UrlPath
+from ..support.report import Report
 from .options import ExportOptions
 
 
@@ -243,14 +244,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class ExportReport:
+class ExportReport(Report):
     """Result of an export, as returned by `kafkafmt.export`.
 
     Attributes
     ----------
-    ok : bool
-        False if data is damaged, if a partition could not be read, if "read_committed" omitted a
-        transaction because its outcome is not known, or if a key or value could not be decoded.
     started, finished : datetime
         Start and end of the export, in UTC.
     output : Path or UrlPath
@@ -284,7 +282,6 @@ class ExportReport:
         Numbers of decoded keys and values. None if `decode` was not given.
     """
 
-    ok: bool
     started: datetime
     finished: datetime
     output: Location
@@ -304,6 +301,22 @@ class ExportReport:
     versions: dict[str, str | None]
     decoded: TotalDecoded | None = None
 
+    @property
+    def damaged(self) -> bool:
+        """Whether data is damaged, or "read_committed" omitted a transaction because its outcome is not known."""
+        return bool(self.quarantined.spans or self.in_doubt.transactions)
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt export``.
+
+        3 if a partition could not be read, 1 if data is damaged or a key or value could not be decoded, else 0.
+        """
+        if self.unreadable:
+            return EXIT_UNREADABLE
+        undecodable = self.decoded is not None and self.decoded.undecodable
+        return EXIT_DAMAGE if self.damaged or undecodable else 0
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dict with the content of `report.json`.
 
@@ -313,7 +326,7 @@ class ExportReport:
             All values have JSON types. Times are ISO 8601 strings with milliseconds, and paths are
             strings.
         """
-        result: dict[str, Any] = _json_value(self)
+        result: dict[str, Any] = {"ok": self.ok} | _json_value(self)
         if not self.unreadable:
             del result["unreadable"]
         if self.decoded is None:
@@ -335,8 +348,7 @@ class ExportReport:
     def _outcome(self) -> str:
         if self.ok:
             return "ok"
-        whole = not (self.quarantined.spans or self.in_doubt.transactions or self.unreadable)
-        return "undecodable values" if whole else "damage"
+        return "damage" if self.damaged or self.unreadable else "undecodable values"
 
 
 def _json_value(value: Any) -> Any:

@@ -104,9 +104,7 @@ def make_report(
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
     doubts = sum(len(p.in_doubt) for p in partitions)
     decoded = total_decoded(list(options.decode), (r.decoded for r in results)) if options.decode else None
-    undecodable = decoded is not None and decoded.undecodable
     return ExportReport(
-        ok=not doubts and not unreadable and not undecodable and not any(q.spans for q in quarantined),
         started=started,
         finished=datetime.now(UTC),
         output=output,

@@ -17,6 +17,7 @@ from ..log.verifying import error_text
 from ..messages.as_json import uuid_text
 from ..support import arguments
 from ..support.notebook import html_table
+from ..support.report import Report
 from ..support.text import offset_range
 from .commands import write_commands
 from .diff import MetadataDiff, compare
@@ -41,7 +42,7 @@ class MetadataRangeError(ValueError):
 
 
 @dataclass(frozen=True)
-class ClusterMetadata(MetadataTables):
+class ClusterMetadata(Report, MetadataTables):
     """The state of a KRaft cluster, rebuilt from its metadata log by `kafkafmt.metadata`.
 
     No attribute contains a secret: sensitive configs have no value, and SCRAM credentials have

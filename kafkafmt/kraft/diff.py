@@ -8,6 +8,7 @@ from typing import Any
 
 from ..support import arguments
 from ..support.notebook import html_table
+from ..support.report import Report
 from .models import MetadataTables, MetadataTopic, Row
 
 KEYS: dict[str, tuple[str, ...]] = {
@@ -62,7 +63,7 @@ class MetadataDifference:
 
 
 @dataclass(frozen=True)
-class MetadataDiff:
+class MetadataDiff(Report):
     """Differences between two states of a cluster's metadata, as returned by `ClusterMetadata.diff`.
 
     Attributes

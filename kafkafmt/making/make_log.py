@@ -28,6 +28,7 @@ from ..records.build import DEFAULT_BATCH_BYTES
 from ..support.arguments import integer, one_of
 from ..support.notebook import html_table
 from ..support.paths import output_path
+from ..support.report import Report
 from ..support.times import now_millis
 from .row_writer import ENCODINGS, RowWriter, wrong_topic
 
@@ -61,7 +62,7 @@ class MadePartition:
 
 
 @dataclass(frozen=True)
-class MakeReport:
+class MakeReport(Report):
     """A log directory that `kafkafmt.make` has written.
 
     Attributes

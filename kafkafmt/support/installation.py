@@ -12,6 +12,7 @@ from ..constants import CODEC_NAMES
 from .extras import EXTRAS, LIBRARIES, REPLACED, kafkafmt_version, library_versions
 from .java import SparkMissingError, find_java, java_version
 from .notebook import html_table
+from .report import Report
 
 OTHER_PACKAGES = ("cramjam", "crc32c", "click", "rich", "obstore", "fsspec", "pandas", "polars")
 """Packages whose versions `doctor` lists, in addition to `extras.LIBRARIES`."""
@@ -64,7 +65,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Installation:
+class Installation(Report):
     """Installed and missing packages, as returned by `kafkafmt.doctor`.
 
     Attributes

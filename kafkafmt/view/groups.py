@@ -13,13 +13,14 @@ from ..log.reading import Time
 from ..log.verifying import OnMessage, Run, UnreadablePartition
 from ..support import arguments
 from ..support.notebook import html_table
+from ..support.report import Report
 from ..support.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Groups:
+class Groups(Report):
     """The consumer groups in ``__consumer_offsets``, with committed offsets and lags, as returned by `Log.groups`.
 
     Attributes
@@ -63,6 +64,11 @@ class Groups:
         self.totals: list[GroupTotal] = list(report.totals)
         self.unreadable: int = state.unreadable
         self.unreadable_partitions: list[UnreadablePartition] = list(report.unreadable)
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt groups``: 3 if a partition could not be read, 1 if damage was skipped, else 0."""
+        return self._report.exit_code
 
     def __repr__(self) -> str:
         return f"<kafkafmt.reports.Groups: {self._counts}>"

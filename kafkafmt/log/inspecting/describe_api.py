@@ -8,6 +8,7 @@ from typing import Any
 from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
 from ...support import arguments
 from ...support.notebook import html_table
+from ...support.report import Report
 from ...support.text import counted
 from ..catalog import PartitionDir, Sources
 from ..damage import ReadLimits, SegmentPlan
@@ -114,7 +115,7 @@ class PartitionSummary:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Report):
     """Properties of the partitions in log directories, as returned by `kafkafmt.describe`.
 
     Attributes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...support.notebook import html_table
+from ...support.report import Report
 from ...support.text import counted
 from ..verifying import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 
@@ -107,7 +108,7 @@ class PartitionDiff:
 
 
 @dataclass(frozen=True)
-class DiffReport:
+class DiffReport(Report):
     """Differences between copies of partitions, as returned by `kafkafmt.diff`.
 
     Attributes

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...support.report import Report
 from ..catalog import PartitionDir
 from ..groups import CommittedOffset, Group, GroupState, groups_dict
 from ..reading import PartitionLog, find_timestamp
@@ -23,7 +24,7 @@ class GroupTotal:
 
 
 @dataclass(frozen=True)
-class GroupReport:
+class GroupReport(Report):
     """Committed offsets and lags of consumer groups, as returned by `report_groups`."""
 
     offsets: tuple[CommittedOffset, ...]

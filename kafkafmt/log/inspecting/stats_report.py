@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 from ...support.notebook import html_table
+from ...support.report import Report
 from ...support.text import counted
 from ..verifying import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 from .stats_plot import MOST_BARS, MOST_TOPICS, ChartTopic, plot
@@ -365,7 +366,7 @@ class TopicStats:
 
 
 @dataclass(frozen=True)
-class StatsReport:
+class StatsReport(Report):
     """Statistics of topics, as returned by `kafkafmt.stats`.
 
     Attributes

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...support import arguments
+from ...support.report import Report
 from ...support.text import shown
 from ..catalog import AnyPath, PartitionDir, Sources, resolve
 from ..damage import ReadLimits
@@ -119,7 +120,7 @@ class SalvagedPartition:
 
 
 @dataclass(frozen=True)
-class SalvageReport:
+class SalvageReport(Report):
     """Copied partitions and unreadable files, as returned by `kafkafmt.salvage`.
 
     Attributes

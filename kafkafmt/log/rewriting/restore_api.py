@@ -16,6 +16,7 @@ from ...errors import StructureError
 from ...support import arguments
 from ...support.notebook import html_table
 from ...support.paths import full_disk_named, is_device_or_pipe, local_path, output_path
+from ...support.report import Report
 from ...support.text import counted
 from ..catalog import AnyPath, Discovery, PartitionDir, PartitionNotFoundError, Sources, resolve
 from ..damage import ReadLimits
@@ -81,7 +82,7 @@ class RestoredPartition:
 
 
 @dataclass(frozen=True)
-class RestoreReport:
+class RestoreReport(Report):
     """Restored partitions and messages, as returned by `kafkafmt.restore`.
 
     Attributes

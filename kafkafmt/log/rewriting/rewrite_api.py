@@ -13,6 +13,7 @@ from ...records import BatchBuilder
 from ...records.builder import codec_id
 from ...support import arguments
 from ...support.notebook import html_table
+from ...support.report import Report
 from ..catalog import AnyPath, Sources, resolve
 from ..damage import ReadLimits
 from ..findings import Damage, DamagedLogError
@@ -90,7 +91,7 @@ class RewrittenPartition:
 
 
 @dataclass(frozen=True)
-class RewriteReport:
+class RewriteReport(Report):
     """Copied partitions and unreadable files, as returned by `kafkafmt.rewrite`.
 
     Attributes

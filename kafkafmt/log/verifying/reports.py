@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ...support.notebook import html_table
+from ...support.report import Report
 from ...support.text import counted
 from ..findings import Damage, Finding
 
@@ -156,7 +157,7 @@ def partitions_table(partitions: Iterable[PartitionReport], caption: str) -> str
 
 
 @dataclass(frozen=True)
-class VerifyReport:
+class VerifyReport(Report):
     """Reports on partitions, as returned by `kafkafmt.verify`.
 
     Attributes
