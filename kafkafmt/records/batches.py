@@ -77,7 +77,7 @@ class Batch:
 
     A compressed message is a wrapper message. Its value is a compressed message set.
 
-    Create instances with `iter_batches`. An instance keeps a reference to the buffer. Fields that
+    Create instances with `iter_batches` or `Partition.batches`. An instance keeps a reference to the buffer. Fields that
     do not exist in the record format are -1. In magic 0 and 1, leader_epoch, producer_id,
     producer_epoch and base_sequence are -1. In magic 0, the timestamps are -1.
 
@@ -86,8 +86,12 @@ class Batch:
     Kafka's counterparts are ``DefaultRecordBatch`` and ``AbstractLegacyRecordBatch``.
     """
 
-    def __init__(self, buffer: Buffer, row: BatchTable) -> None:
+    segment: str | None
+    """Name of the `.log` file that contains the batch; None if the batch was read from a buffer."""
+
+    def __init__(self, buffer: Buffer, row: BatchTable, segment: str | None = None, buffer_position: int = 0) -> None:
         self._buffer, self._table, self._row = byte_view(buffer), row, row[0]
+        self.segment, self._buffer_position = segment, buffer_position
 
     def __repr__(self) -> str:
         kind = "batch" if self.magic == MAGIC_V2 else "wrapper" if self.is_compressed else "message"
@@ -99,8 +103,8 @@ class Batch:
 
     @property
     def position(self) -> int:
-        """Position of the batch in the buffer."""
-        return self._int("position")
+        """Position of the batch in the buffer, or in the file `segment`."""
+        return self._buffer_position + self._int("position")
 
     @property
     def size(self) -> int:
@@ -253,7 +257,7 @@ class Batch:
     @property
     def data(self) -> memoryview:
         """The complete batch, as a view into the buffer."""
-        return self._buffer[self.position : self.position + self.size]
+        return self._buffer[self._int("position") : self._int("position") + self.size]
 
     @property
     def payload(self) -> memoryview:
@@ -264,7 +268,7 @@ class Batch:
         message is a compressed message set.
         """
         if self.magic == MAGIC_V2:
-            return self._buffer[self._int("payload_position") : self.position + self.size]
+            return self._buffer[self._int("payload_position") : self._int("position") + self.size]
         return self._field(1)[1] or memoryview(b"")
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation, OnError
 from ..log import Damage, NoLogError, PartitionDir, discover
-from ..log.catalog import AnyPath, Discovery, OpenedLog, Source, choose_partitions, like, resolve, select_partitions
+from ..log.catalog import AnyPath, Discovery, Source, choose_partitions, like, resolve, select_partitions
 from ..log.groups import GROUPS_TOPIC
 from ..log.reading import POLL, Follower, Followers, Time, paths_to_follow
 from ..support import arguments
@@ -23,12 +23,13 @@ from .partition import Partition
 from .selection_arguments import SelectionArguments, parse_selection
 from .topic import Topic
 from .value_arguments import ArrowPlan
+from .verified import Verified
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Log(OpenedLog):
+class Log(Verified):
     """An open Kafka log: the partitions of one or more log directories.
 
     Iterating over a log returns its partitions. ``log[topic]`` returns a `Topic`, and

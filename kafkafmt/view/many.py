@@ -52,7 +52,7 @@ def read_batches(
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
     most = arguments.optional_integer("limit", limit, 0)
     if most is None:
-        return read_pieces([p.batches(plan, selection) for p in partitions], count, bool(ordered))
+        return read_pieces([p.arrow_pieces(plan, selection) for p in partitions], count, bool(ordered))
     return _first_batches(partitions, plan, most, selection)
 
 

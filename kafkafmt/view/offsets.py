@@ -6,6 +6,7 @@ from ..log import PartitionLog
 from ..log.formats import end_offset_for
 from ..log.reading import OffsetBound, Position, Time, find_max_timestamp, seek
 from ..support import arguments
+from ..support.paths import Location
 
 
 class PartitionOffsets:
@@ -23,6 +24,11 @@ class PartitionOffsets:
     def partition(self) -> int:
         """Number of the partition."""
         return self.log.partition
+
+    @property
+    def path(self) -> Location:
+        """Directory of the partition, or its `.log` file if this file was opened."""
+        return self.log.directory.path
 
     @property
     def state(self) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation, OnError
 from ..log import Damage, PartitionDir, PartitionLog
-from ..log.catalog import OpenedLog
 from ..log.damage import ReadLimits
 from ..log.finding import Found, PartitionSearch, Search
 from ..log.reading import (
@@ -35,7 +34,9 @@ from .frames import Frames
 from .offsets import PartitionOffsets
 from .pieces import PartitionBatches
 from .selection_arguments import SelectionArguments, parse_selection
+from .stored_batches import StoredBatches
 from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments, topic_writers
+from .verified import Verified
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from ..values.sides import Decode
 
 
-class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
+class Partition(Finding, Frames, StoredBatches, PartitionOffsets, Verified):
     """A partition of an open log. It can be read as `Record` objects or as Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,
@@ -83,6 +84,10 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         caption = f"Partition {self.topic}-{self.partition} ({self.state}), log start offset {self.log_start_offset}"
         rows = [(s.name, f"{s.size:,}") for s in self.log.segments]
         return html_table(f"{caption}, {self.log.directory.path}", ("segment", "bytes"), rows)
+
+    def head(self, n: int = 5) -> list[core.Record]:
+        """Return the first `n` records as a list, like ``list(records(limit=n))``."""
+        return list(self.records(limit=n))
 
     def follow(
         self,
@@ -354,7 +359,7 @@ class Partition(Finding, Frames, PartitionOffsets, OpenedLog):
         chunks = self.log.chunks(builder.columns, interval, on_damage=on_damage)
         return SharedIterator(plan.arranged(record_batches(chunks, builder, most)))
 
-    def batches(self, plan: ArrowPlan, selection: SelectionArguments) -> PartitionBatches:
+    def arrow_pieces(self, plan: ArrowPlan, selection: SelectionArguments) -> PartitionBatches:
         """Return the selected records as Arrow record batches that several threads can read."""
         parsed, skip = parse_selection(selection)
         damaged: list[Damage] = []

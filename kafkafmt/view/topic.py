@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from .._backend import core
 from ..constants import READ_UNCOMMITTED, Isolation, OnError
 from ..log import Damage
-from ..log.catalog import OpenedLog, existing_partitions
+from ..log.catalog import existing_partitions
 from ..log.reading import Time
 from ..support import arguments
 from ..support.notebook import html_table
@@ -21,12 +21,13 @@ from .many import read_batches, read_records
 from .partition import Partition
 from .selection_arguments import SelectionArguments, parse_selection
 from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments
+from .verified import Verified
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Topic(Frames, OpenedLog):
+class Topic(Frames, Verified):
     """All partitions of a topic in an open log. They can be read as `Record` objects or Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[name]`` returns a `Topic`. ``topic[number]`` returns
@@ -67,6 +68,10 @@ class Topic(Frames, OpenedLog):
                 return p
         known = existing_partitions(sorted({p.partition for p in self.partitions}))
         raise KeyError(f"there is no partition {self.name}-{number}; {known}")
+
+    def __len__(self) -> int:
+        """Return the number of partitions."""
+        return len(self.partitions)
 
     def __iter__(self) -> Iterator[core.Record]:
         """Return an iterator of all records, like `records` without arguments."""
@@ -116,6 +121,14 @@ class Topic(Frames, OpenedLog):
             An argument is unknown or wrong.
         """
         return read_records(self.partitions, views, limit, selection)
+
+    def head(self, n: int = 5) -> list[core.Record]:
+        """Return the first `n` records of the topic as a list, like ``list(records(limit=n))``."""
+        return list(self.records(limit=n))
+
+    def count(self, **selection: Unpack[SelectionArguments]) -> int:
+        """Return the number of selected records, mostly from the batch headers. See `Partition.count`."""
+        return sum(p.count(**selection) for p in self.partitions)
 
     def find(
         self,

@@ -228,6 +228,12 @@ class PartitionLog(PlannedLog):
             yield from decoding.chunks(reader, part, table, on_damage)
         self.count_decompression(reader.decompress_seconds)
 
+    def selected_parts(
+        self, interval: OffsetInterval, on_damage: OnDamage | None, memory: Memory
+    ) -> Iterator[tuple[Part, BatchTable]]:
+        """Yield each `Part` with its selected batches, and at most one batch on each side of the interval."""
+        return Decoding(self, interval, on_damage is not None).parts(on_damage, on_damage, memory)
+
     def records(
         self,
         interval: OffsetInterval | None = None,
