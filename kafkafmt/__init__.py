@@ -115,6 +115,19 @@ _HOMES = {
 _MODULES = ("protocol", "reports", "server", "typing")
 """Public modules that are imported on first use."""
 
+_OTHER_NAMES = {
+    "cat": "kafkafmt.open(path) and iterate over a topic",
+    "groups": "kafkafmt.open(path).groups()",
+    "ls": "kafkafmt.describe(path)",
+    "read": "kafkafmt.open(path)",
+    "read_log": "kafkafmt.open(path)",
+    "read_parquet": "kafkafmt.open(path).to_arrow()",
+    "read_table": "kafkafmt.open(path).to_arrow()",
+    "scan": "kafkafmt.scan_polars(path)",
+    "seek": "kafkafmt.open(path)[topic, partition].seek(offset=N)",
+}
+"""Names of commands and of other libraries, with the names to use instead."""
+
 Record = core.Record
 
 __all__ = [
@@ -255,4 +268,6 @@ if not TYPE_CHECKING:  # Otherwise, type checkers would accept every name.
         # Read the version on first use. Reading it takes a third of the time that `import kafkafmt` takes.
         if name == "__version__":
             return kafkafmt_version()
-        raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")
+        from .support.hints import no_attribute
+
+        raise no_attribute("module 'kafkafmt'", name, _OTHER_NAMES)

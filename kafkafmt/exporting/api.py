@@ -18,6 +18,7 @@ from ..log.groups import choose_from_group
 from ..log.reading import Selection, Time, offset_bound
 from ..support import arguments
 from ..support.extras import install_line
+from ..support.hints import refuse_argument
 from ..values.sides import Decode, side_formats, side_of
 from .errors import SparkError
 from .options import (
@@ -45,6 +46,7 @@ NO_CONNECT = (
 )
 
 
+@refuse_argument("codec", "the compression of Parquet files is the argument 'compression'")
 def export(
     paths: Sources,
     output: Path,

@@ -26,6 +26,7 @@ from ..log.writing import strays
 from ..records import BatchBuilder
 from ..records.build import DEFAULT_BATCH_BYTES
 from ..support.arguments import integer, one_of
+from ..support.hints import batches_have_codecs
 from ..support.notebook import html_table
 from ..support.paths import output_path
 from ..support.report import Report
@@ -95,6 +96,7 @@ class MakeReport(Report):
         return html_table(f"Log directory {self.output}", ("partition", "records", "bytes"), rows)
 
 
+@batches_have_codecs
 def make(
     source: Any,
     output: str | os.PathLike[str],
@@ -114,10 +116,10 @@ def make(
 
     Parameters
     ----------
-    source : str, os.PathLike or table
+    source : str, os.PathLike, table or list of dict
         A Parquet file, a CSV file, a file with JSON lines, "-" for JSON lines on stdin, or a table
-        with the method ``__arrow_c_stream__``, such as a pyarrow Table or a Polars DataFrame. The
-        source can have the columns of Spark's Kafka sink, and the column `timestamp`:
+        with the method ``__arrow_c_stream__``, such as a pyarrow Table or a Polars DataFrame, or a
+        list with a dict for each row. The source can have the columns of Spark's Kafka sink, and the column `timestamp`:
 
         - `value`: text or binary. Text is encoded as UTF-8. This column is required.
         - `key`: text or binary. By default, all keys are null.

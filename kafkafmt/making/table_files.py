@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +112,23 @@ def _wrong_value(text: str) -> str | None:
     return f"the column {shown(column)} contains {what}, and other rows contain {_ARTICLES.get(wanted, f'a {wanted}')}"
 
 
+def _table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        try:
+            columns[name] = pa.array([row.get(name) for row in rows])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise RowsError(f"the column {shown(name)} contains values of different types: {error}") from None
+    return pa.table(columns)
+
+
 def _table_batches(source: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(source, Sequence) and source and all(isinstance(row, Mapping) for row in source):
+        source = _table_of(source)
     if not hasattr(source, "__arrow_c_stream__"):
-        raise TypeError(f"source must be a path, or a table such as a pyarrow.Table, not {type(source).__name__}")
+        raise TypeError(
+            f"source must be a path, or a table such as a pyarrow.Table, or a list of dicts, not {type(source).__name__}"
+        )
     for name, dtype in zip(getattr(source, "columns", ()), getattr(source, "dtypes", ()), strict=False):
         if str(dtype) == "Object":  # Polars would export the addresses of the objects.
             raise RowsError(f"the column {shown(name)} contains Python objects; cast it to text or bytes")

@@ -25,6 +25,7 @@ from ..constants import (
     TRANSACTIONAL_BIT,
 )
 from ..errors import StructureError
+from ..support import arguments
 from ..support.sharing import shared
 from ..support.text import quantity
 from ..types import BatchTable, Buffer, byte_view
@@ -67,6 +68,7 @@ def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
     >>> [(batch.base_offset, batch.count, batch.codec) for batch in kafkafmt.iter_batches(data)]
     [(7, 1, 'gzip')]
     """
+    arguments.check_buffer(buffer)
     for table in iter_tables(buffer, check_crc=check_crc):
         for i in range(len(table)):
             yield Batch(buffer, table[i : i + 1].copy())

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Unpack
 
 from ..errors import TooLargeError
+from ..support.hints import batches_have_codecs
 from ..support.sharing import shared
 from .builder import BatchBuilder
 from .columns import Columns
@@ -18,6 +19,7 @@ _CHUNK_ROWS = 1024
 """Number of records that are taken from an iterator and passed to the builder in one call."""
 
 
+@batches_have_codecs
 def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> bytes:
     """Build a single batch that contains all records.
 
@@ -64,6 +66,7 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
 
 
 @shared
+@batches_have_codecs
 def build_batches(
     records: Iterable[RecordLike], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:

@@ -161,7 +161,7 @@ def read_chunks(
     if buffer is None:
         return iter(())
     # Check the type of the buffer now. Otherwise, TypeError would be raised when the first record is read.
-    view_of(buffer)
+    arguments.check_buffer(buffer)
     return _chunks(buffer, reader, transactions, control, check_crc, complete)
 
 

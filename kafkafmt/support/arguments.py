@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from os import PathLike
 from typing import Any, TypeVar, cast
 
 from .text import shown
-from .times import parse_time, to_millis
+from .times import now_millis, parse_time, to_millis
 
 Word = TypeVar("Word", bound=str)
 
@@ -63,7 +64,7 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
 
 
 def millis(name: str, time: Any) -> int:
-    """Convert a time (int in ms, datetime with a time zone, or text for `parse_time`) to ms since 1970-01-01 UTC."""
+    """Convert a time (int in ms, datetime with a time zone, timedelta before now, or text for `parse_time`) to ms."""
     if isinstance(time, str):
         try:
             return parse_time(time)
@@ -75,4 +76,15 @@ def millis(name: str, time: Any) -> int:
                 f"{name} is {shown(time)}, which has no time zone; add a time zone, for example with .replace(tzinfo=timezone.utc)"
             )
         return to_millis(time)
+    if isinstance(time, timedelta):
+        return now_millis() - abs(time) // timedelta(milliseconds=1)
     return integer(name, time, kind="a time: milliseconds since 1970-01-01 UTC, a datetime with a time zone, or a text")
+
+
+def check_buffer(buffer: Any) -> None:
+    """Raise TypeError if `buffer` is not bytes-like."""
+    try:
+        memoryview(buffer)
+    except TypeError:
+        advice = "; kafkafmt.open reads files" if isinstance(buffer, str | PathLike) or hasattr(buffer, "read") else ""
+        raise TypeError(f"a bytes-like object with batches is required, not {shown(buffer)}{advice}") from None

@@ -6,6 +6,7 @@ from ..log import PartitionLog
 from ..log.formats import end_offset_for
 from ..log.reading import OffsetBound, Position, Time, find_max_timestamp, seek
 from ..support import arguments
+from ..support.hints import keywords_only
 from ..support.paths import Location
 
 
@@ -93,6 +94,7 @@ class PartitionOffsets:
         """
         return OffsetBound("time", arguments.millis("time", time)).resolve(self.log, below_log_start)
 
+    @keywords_only("it finds a record and moves nothing; pass offset=N, or use records(start=N) to read from there")
     def seek(self, *, offset: int | None = None, timestamp: Time | str | None = None) -> Position:
         """Find a record by offset or by timestamp, as a broker does for a ListOffsets request.
 

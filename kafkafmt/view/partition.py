@@ -26,6 +26,7 @@ from ..log.reading import (
     send,
 )
 from ..support import arguments
+from ..support.hints import no_attribute
 from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
 from ..types import COLUMNS
@@ -45,6 +46,20 @@ if TYPE_CHECKING:
     from ..log.finding import RowTest
     from ..registry import SchemaRegistry
     from ..values.sides import Decode
+
+
+OTHER_NAMES = {
+    "end_offset": "next_offset",
+    "high_watermark": "next_offset",
+    "iter_batches": "batches, or to_batches for Arrow record batches",
+    "iter_records": "records",
+    "number": "partition",
+    "schema": "to_reader().schema",
+    "segments": "path, the directory of the segments, or batches",
+    "start_offset": "log_start_offset",
+    "to_parquet": 'kafkafmt.export(partition, "FILE.parquet")',
+}
+"""Names of other libraries, with the names to use instead."""
 
 
 class Partition(Finding, Frames, StoredBatches, PartitionOffsets, Verified):
@@ -75,6 +90,11 @@ class Partition(Finding, Frames, StoredBatches, PartitionOffsets, Verified):
 
     def _source_paths(self) -> list[str]:
         return self.log.directory.places
+
+    if not TYPE_CHECKING:  # Otherwise, type checkers would accept every name.
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute("a Partition", name, OTHER_NAMES)
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Partition {self.topic}-{self.partition} at {str(self.log.directory.path)!r}>"
@@ -237,11 +257,12 @@ class Partition(Finding, Frames, StoredBatches, PartitionOffsets, Verified):
         start, end : int, optional
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
             default, the whole partition is read.
-        start_time, end_time : int, timezone-aware datetime or str, optional
+        start_time, end_time : int, timezone-aware datetime, timedelta or str, optional
             Replace `start` or `end` with the first offset whose record has this timestamp or a
             later one. An int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO
-            time, which is in UTC by default, or a time before now, such as "-7d" or "-36h". If
-            there is no such record, the end of the log is used.
+            time, which is in UTC by default, or a time before now, such as "-7d" or "-36h". A
+            timedelta is a duration before now. If there is no such record, the end of the log is
+            used.
         on_error : {"fail", "skip"}, default "fail"
             If data is damaged, "fail" returns the records before the damage, and then raises an
             error. "skip" omits damaged ranges of bytes and lists them in `Partition.damaged`.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import PartitionLog, discover
-from ..log.catalog import Sources, choose_partitions, resolve
+from ..log.catalog import Sources, choose_partitions, listed, resolve
 from ..log.damage import ReadLimits
 from ..log.inspecting import TOP, DecodedSide, FieldContent, SchemaUse, StatsReport
 from ..log.inspecting import stats as content_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def stats(
     paths: Sources,
-    *,
+    *more: Source,
     topics: Globs | None = None,
     partitions: Numbers | None = None,
     deep: bool = False,
@@ -54,7 +54,7 @@ def stats(
         Keys and values to decode, as in `Partition.to_arrow`. All records are then read. Each topic
         with schemas has the numbers of records by schema, what cannot be decoded, and the nulls and
         the range of each field. pyarrow is needed.
-    paths, topics, partitions, replicas, max_batch_bytes, threads, progress, on_message
+    paths, *more, topics, partitions, replicas, max_batch_bytes, threads, progress, on_message
         As in `verify`. `StatsReport.messages` contains all messages.
 
     Returns
@@ -76,8 +76,9 @@ def stats(
     being read. If there are more distinct keys, sketches of the package datasketches replace the
     exact counts: HyperLogLog for the number of keys, and Misra-Gries for the most frequent keys.
     """
+    given = listed(paths, more)
     report = content_of(
-        paths,
+        given,
         topics=topics,
         partitions=partitions,
         deep=deep,
@@ -94,7 +95,7 @@ def stats(
     read = {(t.topic, p.partition) for t in report.topics for p in t.partitions}
     limits = ReadLimits(max_batch_bytes)
     logs: dict[str, list[PartitionLog]] = {}
-    for directory in choose_partitions(discover(*resolve(paths, replicas)), internal=True):
+    for directory in choose_partitions(discover(*resolve(given, replicas)), internal=True):
         if directory.key in read:
             logs.setdefault(directory.topic, []).append(PartitionLog(directory, limits))
     return _with_decoded(report, logs, values, threads or 1)

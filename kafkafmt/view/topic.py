@@ -12,6 +12,7 @@ from ..log import Damage
 from ..log.catalog import existing_partitions
 from ..log.reading import Time
 from ..support import arguments
+from ..support.hints import no_attribute
 from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
 from ..support.text import counted
@@ -25,6 +26,14 @@ from .verified import Verified
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+OTHER_NAMES = {
+    "batches": "topic[N].batches(), or to_batches for Arrow record batches",
+    "schema": "to_reader().schema",
+    "to_parquet": 'kafkafmt.export(topic, "DIRECTORY")',
+}
+"""Names that users know from `Partition` or other libraries, with the names to use instead."""
 
 
 class Topic(Frames, Verified):
@@ -307,6 +316,11 @@ class Topic(Frames, Verified):
 
     def _source_paths(self) -> list[str]:
         return [path for partition in self.partitions for path in partition.log.directory.places]
+
+    if not TYPE_CHECKING:  # Otherwise, type checkers would accept every name.
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute("a Topic", name, OTHER_NAMES)
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Topic {self.name!r} with {_numbers(self.partitions)}>"

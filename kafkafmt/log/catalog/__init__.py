@@ -8,12 +8,12 @@ from .missing import UnavailableSegmentError, changed, check_retention, checkpoi
 from .partition_dir import CLUSTER_METADATA, PartitionDir, SegmentFile
 from .recognize import HEAD_BYTES, packing, packing_of_content
 from .selection import existing_partitions, like, select_partitions
-from .sources import AnyPath, OpenedLog, Source, Sources, matching, resolve, single_path
+from .sources import AnyPath, OpenedLog, Source, Sources, listed, matching, resolve, single_path
 
 __all__ = [
     "CLUSTER_METADATA", "HEAD_BYTES", "INCOMPLETE", "SETTLED_NS", "AnyPath", "Discovery", "Listings",
     "NoLogError", "OpenedLog", "PartitionDir", "PartitionNotFoundError", "SegmentFile", "Source", "Sources",
     "UnavailableSegmentError", "archive_root", "changed", "check_retention", "checkpoint_offset", "choose_partitions",
-    "existing_partitions", "find_partitions", "like", "matching", "packing", "packing_of_content", "resolve",
+    "existing_partitions", "find_partitions", "like", "listed", "matching", "packing", "packing_of_content", "resolve",
     "select_partitions", "single_path", "unavailable",
 ]  # fmt: skip

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import fnmatch
 import glob
+import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import cast
 
 from ...support.paths import Location, UrlPath
 from ...support.text import shown
@@ -31,20 +33,28 @@ Source = AnyPath | OpenedLog
 Sources = Source | Iterable[Source]
 
 
+def listed(sources: Sources, more: Iterable[Source] = ()) -> list[Source]:
+    """Return one or several sources, and more of them, as one list."""
+    one = isinstance(sources, str | bytes | bytearray | memoryview) or not isinstance(sources, Iterable)
+    if one or isinstance(sources, os.PathLike | OpenedLog | io.IOBase):
+        return [cast("Source", sources), *more]
+    return [*sources, *more]
+
+
 def resolve(sources: Sources, replicas: str | None = None) -> tuple[list[AnyPath], str | None]:
     """Return the paths of one or several sources as a list, and `replicas` (None: as a given log was opened)."""
     # TypeError: `sources` is empty, or contains anything that is not a source.
-    one = isinstance(sources, str | bytes | bytearray | memoryview) or not isinstance(sources, Iterable)
     paths: list[AnyPath] = []
-    for source in [sources] if one or isinstance(sources, os.PathLike | OpenedLog) else sources:
+    for source in listed(sources):
         if isinstance(source, OpenedLog):
             paths += source._source_paths()
             replicas = source._replicas if replicas is None else replicas
         elif isinstance(source, str | os.PathLike):
             paths.append(source)
         else:
+            advice = "; pass the path of the file" if isinstance(source, io.IOBase) else ""
             raise TypeError(
-                f"a path must be a str or an os.PathLike, or an open Log, Topic or Partition, not {shown(source)}"
+                f"a path must be a str or an os.PathLike, or an open Log, Topic or Partition, not {shown(source)}{advice}"
             )
     if not paths:
         raise TypeError("at least one path is needed")

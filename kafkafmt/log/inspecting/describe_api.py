@@ -10,7 +10,7 @@ from ...support import arguments
 from ...support.notebook import html_table
 from ...support.report import Report
 from ...support.text import counted
-from ..catalog import PartitionDir, Sources
+from ..catalog import PartitionDir, Source, Sources, listed
 from ..damage import ReadLimits, SegmentPlan
 from ..damage import Run as BatchRun
 from ..reading import PartitionLog
@@ -163,7 +163,7 @@ class Summary(Report):
 
 def describe(
     paths: Sources,
-    *,
+    *more: Source,
     topics: Globs | None = None,
     partitions: Numbers | None = None,
     replicas: str | None = None,
@@ -175,7 +175,7 @@ def describe(
 
     Parameters
     ----------
-    paths, topics, partitions, replicas, max_batch_bytes, progress, on_message
+    paths, *more, topics, partitions, replicas, max_batch_bytes, progress, on_message
         As in `verify`, but `progress` is called after each partition. `Summary.messages` contains all
         messages.
 
@@ -197,7 +197,7 @@ def describe(
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
-    chosen = run.choose(run.find(paths, replicas), topics, partitions, every_state=True)
+    chosen = run.choose(run.find(listed(paths, more), replicas), topics, partitions, every_state=True)
     run.begin(s.size for d in chosen for s in d.segments)
     rows = []
     for directory in chosen:

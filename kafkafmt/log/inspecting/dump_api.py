@@ -15,7 +15,7 @@ from pathlib import Path
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...support import arguments
 from ...support.paths import local_path
-from ..catalog import NoLogError, Sources, packing, resolve
+from ..catalog import NoLogError, Source, Sources, listed, packing, resolve
 from ..storage import file_size, list_directory
 from .dump_batches import LogDump
 from .dump_indexes import index_findings, index_items, index_sanity, snapshot_items, transaction_items
@@ -74,7 +74,7 @@ class DumpedFile:
 
 def dump(
     paths: Sources,
-    *,
+    *more: Source,
     deep: bool = False,
     indexes: str = "entries",
     max_bytes: int | None = None,
@@ -89,6 +89,8 @@ def dump(
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot` and `.checkpoint` files, or
         directories that contain such files. An open log, topic or partition is read from its paths.
+    *more : str, os.PathLike, Log, Topic or Partition
+        More files or directories.
     deep : bool, default False
         Also yield the records of each batch.
     indexes : {"entries", "findings", "sanity"}, default "entries"
@@ -129,7 +131,7 @@ def dump(
     arguments.one_of("indexes", indexes, INDEXES)
     most = arguments.optional_integer("max_bytes", max_bytes, 0)
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
-    given = [Path(local_path(path)) for path in resolve(paths)[0]]
+    given = [Path(local_path(path)) for path in resolve(listed(paths, more))[0]]
     for path in _files(given, on_message or (lambda _: None), on_unreadable):
         yield DumpedFile(path, base_offset_in(path.name), deep, indexes, most, limit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ from ...support import arguments
 from .lookups import find_timestamp
 from .partition import OffsetInterval, PartitionLog
 
-Time = int | datetime | str
-"""A time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a str that `parse_time` accepts."""
+Time = int | datetime | timedelta | str
+"""A time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, a timedelta before now, or a str that `parse_time` accepts."""
 
 
 class OffsetBound(NamedTuple):

@@ -12,6 +12,7 @@ from ...constants import DEFAULT_MAX_BATCH_BYTES, ON_ERROR, Codec, OnError
 from ...records import BatchBuilder
 from ...records.builder import codec_id
 from ...support import arguments
+from ...support.hints import batches_have_codecs
 from ...support.notebook import html_table
 from ...support.report import Report
 from ..catalog import AnyPath, Sources, resolve
@@ -134,6 +135,7 @@ class RewriteReport(Report):
         return html_table(f"Log directory {self.output}", header, rows)
 
 
+@batches_have_codecs
 def rewrite(
     paths: Sources,
     output: AnyPath,

@@ -14,7 +14,7 @@ from ...records import RecordReader
 from ...records.java_reads import refused_by_java
 from ...support import arguments
 from ...types import BatchTable, RecordColumns
-from ..catalog import PartitionDir, SegmentFile, Sources
+from ..catalog import PartitionDir, SegmentFile, Source, Sources, listed
 from ..damage import UNKNOWN_COUNT, DamageColumns, ReadLimits, RunColumns, SegmentPlan, by_position
 from ..damage import Run as BatchRun
 from ..findings import Damage, Finding, Joined, Rows
@@ -30,7 +30,7 @@ COUNTED_ROWS = 16384  # number of records that are decoded before they are count
 
 def verify(
     paths: Sources,
-    *,
+    *more: Source,
     topics: Globs | None = None,
     partitions: Numbers | None = None,
     shallow: bool = False,
@@ -48,6 +48,8 @@ def verify(
     paths : str, os.PathLike, Log, Topic, Partition, or an iterable of these
         Log directories, partition directories or `.log` files. An open log, topic or partition
         is read from its paths, which are listed again.
+    *more : str, os.PathLike, Log, Topic or Partition
+        More paths.
     topics : str or iterable of str, optional
         Globs that select topics by name. By default all topics, including Kafka's internal topics
         (``__…``).
@@ -101,7 +103,7 @@ def verify(
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
-    chosen = run.choose(run.find(paths, replicas), topics, partitions)
+    chosen = run.choose(run.find(listed(paths, more), replicas), topics, partitions)
     run.begin(s.size for d in chosen for s in d.segments)
 
     def check(directory: PartitionDir) -> PartitionReport | None:
