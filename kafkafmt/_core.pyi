@@ -20,6 +20,7 @@ call.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime as Datetime
 from typing import Any, Generic
 
 import numpy as np
@@ -1697,21 +1698,23 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
 class Record(Generic[BytesT]):
     """One record of a partition.
 
-    Records are hashable. Two records are equal if all their fields are equal. Fields are read-only,
-    but the pure-Python core does not enforce this.
+    Records are hashable. Two records are equal if all their fields except topic and partition are
+    equal. Fields are read-only, but the pure-Python core does not enforce this.
 
     Parameters
     ----------
-    offset : int
-    timestamp : int
+    offset : int, default 0
+    timestamp : int, default -1
         Timestamp in milliseconds since 1970-01-01 UTC; -1 if there is none.
-    timestamp_type : int
+    timestamp_type : int, default 0
         0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
         The key and value are read-only memoryviews if views were requested, and None if they are
         null.
     headers : tuple of (str, bytes or memoryview or None)
         Keys and values of the headers, in the order in which they are stored.
+    topic, partition : str and int, or None
+        Where the record was read; None if it was read from a buffer.
 
     Notes
     -----
@@ -1736,14 +1739,27 @@ class Record(Generic[BytesT]):
     @property
     def headers(self) -> tuple[tuple[str, BytesT | None], ...]:
         """Keys and values of the headers, in the order in which they are stored."""
+    @property
+    def topic(self) -> str | None:
+        """Name of the topic; None if the record was not read from a log."""
+    @property
+    def partition(self) -> int | None:
+        """Number of the partition; None if the record was not read from a log."""
+    @property
+    def datetime(self) -> Datetime | None:
+        """Timestamp as a datetime in UTC; None if the timestamp is -1 or outside the years 1 to 9999."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name. ``Record(**fields)`` creates an equal record."""
     def __init__(
         self,
-        offset: int,
-        timestamp: int,
-        timestamp_type: int,
+        offset: int = 0,
+        timestamp: int = -1,
+        timestamp_type: int = 0,
         key: BytesT | None = None,
         value: BytesT | None = None,
         headers: tuple[tuple[str, BytesT | None], ...] = (),
+        topic: str | None = None,
+        partition: int | None = None,
     ) -> None: ...
     def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
@@ -1773,7 +1789,13 @@ def message_offsets(
     """
 
 def make_records(
-    buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False
+    buffer: Buffer,
+    columns: RecordColumns,
+    start: int = 0,
+    stop: int | None = None,
+    views: bool = False,
+    topic: str | None = None,
+    partition: int | None = None,
 ) -> list[Record[Any]]:
     """Return rows of decoded columns as `Record` objects.
 
@@ -1789,6 +1811,8 @@ def make_records(
     views : bool, default False
         Return keys, values and header values as read-only memoryviews instead of bytes. Memoryviews
         keep the buffer alive, and prevent a bytearray from being resized.
+    topic, partition : str and int, optional
+        The fields `topic` and `partition` of all records.
 
     Raises
     ------

@@ -12,7 +12,8 @@ from .support.text import decode_header_key
 
 cdef extern from "_corelib/record.h":
     object kf_record_type()
-    object kf_record_make(object offset, object timestamp, int timestamp_type, object key, object value, object headers)
+    object kf_record_make(object offset, object timestamp, int timestamp_type, object key, object value, object headers,
+                          object topic, object partition)
 
 Record = kf_record_type()
 
@@ -37,7 +38,7 @@ cdef object header_key_object(Source source, int64_t position, int32_t length):
         return decode_header_key(PyBytes_FromStringAndSize(<const char*>source.data + position, length))
 
 
-def make_records(buffer, columns, start=0, stop=None, views=False):
+def make_records(buffer, columns, start=0, stop=None, views=False, topic=None, partition=None):
     cdef Source source = Source(buffer)
     cdef Arrays arrays = Arrays()
     cdef Py_ssize_t rows = natural(columns.rows), headers_filled = natural(columns.headers)
@@ -94,7 +95,7 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
             at,
             when,
             timestamp_type[i] if timestamp_type != NULL else -1,
-            key, value, headers,
+            key, value, headers, topic, partition,
         )
         Py_INCREF(record)
         PyList_SET_ITEM(records, i - first, record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime as Datetime
 from itertools import repeat
 from threading import RLock
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..support.text import decode_header_key, quantity
+from ..support.times import to_datetime
 from ..types import Buffer, IntArray, LengthArray, RecordColumns
 from .gather import need
 from .varint import natural, view_of
@@ -20,37 +22,41 @@ Value = bytes | memoryview | None
 class Record:
     """One record of a partition.
 
-    Records are hashable. Two records are equal if all their fields are equal. Fields are read-only
-    by convention.
+    Records are hashable. Two records are equal if all their fields except topic and partition are
+    equal. Fields are read-only by convention.
 
     Parameters
     ----------
-    offset : int
-    timestamp : int
+    offset : int, default 0
+    timestamp : int, default -1
         Timestamp in milliseconds since 1970-01-01 UTC; -1 if there is none.
-    timestamp_type : int
+    timestamp_type : int, default 0
         0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
         The key and value are read-only memoryviews if views were requested, and None if they are
         null.
     headers : tuple of (str, bytes or memoryview or None)
         Keys and values of the headers, in the order in which they are stored.
+    topic, partition : str and int, or None
+        Where the record was read; None if it was read from a buffer.
 
     Notes
     -----
     If a field was not read, its value is -1, None or ().
     """
 
-    __slots__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")  # noqa: RUF023, in the order of the fields
+    __slots__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "topic", "partition")  # noqa: RUF023, in the order of the fields
 
     def __init__(
         self,
-        offset: int,
-        timestamp: int,
-        timestamp_type: int,
+        offset: int = 0,
+        timestamp: int = -1,
+        timestamp_type: int = 0,
         key: Value = None,
         value: Value = None,
         headers: tuple[tuple[str, Value], ...] = (),
+        topic: str | None = None,
+        partition: int | None = None,
     ) -> None:
         self.offset = offset
         self.timestamp = timestamp
@@ -58,12 +64,25 @@ class Record:
         self.key = key
         self.value = value
         self.headers = headers
+        self.topic = topic
+        self.partition = partition
+
+    @property
+    def datetime(self) -> Datetime | None:
+        """Timestamp as a datetime in UTC; None if the timestamp is -1 or outside the years 1 to 9999."""
+        return to_datetime(self.timestamp)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name. ``Record(**fields)`` creates an equal record."""
+        names = ("topic", "partition", *self.__slots__[:-2])
+        return {name: getattr(self, name) for name in names}
 
     def _fields(self) -> tuple[Any, ...]:
         return self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers
 
     def __repr__(self) -> str:
-        return "Record(" + ", ".join(f"{n}={v!r}" for n, v in zip(self.__slots__, self._fields(), strict=True)) + ")"
+        shown = self.__slots__[: 6 if self.topic is None and self.partition is None else 8]
+        return "Record(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in shown) + ")"
 
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if isinstance(other, Record) else NotImplemented
@@ -72,7 +91,7 @@ class Record:
         return hash(self._fields())
 
     def __reduce__(self) -> tuple[type[Record], tuple[Any, ...]]:
-        return Record, self._fields()
+        return Record, (*self._fields(), self.topic, self.partition)
 
 
 def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[Value]:
@@ -126,7 +145,13 @@ def header_tuples(
 
 
 def make_records(
-    buffer: Buffer, columns: RecordColumns, start: int = 0, stop: int | None = None, views: bool = False
+    buffer: Buffer,
+    columns: RecordColumns,
+    start: int = 0,
+    stop: int | None = None,
+    views: bool = False,
+    topic: str | None = None,
+    partition: int | None = None,
 ) -> list[Record]:
     view = view_of(buffer).toreadonly()
     first, last = natural(start), columns.rows if stop is None else natural(stop)
@@ -152,6 +177,8 @@ def make_records(
             values(columns.key_position, columns.key_length),
             values(columns.value_position, columns.value_length),
             headers,
+            repeat(topic, rows),
+            repeat(partition, rows),
         )
     )
 

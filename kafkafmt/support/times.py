@@ -29,6 +29,16 @@ def to_millis(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
+def to_datetime(millis: int) -> datetime | None:
+    """Convert milliseconds to a datetime in UTC; None if `millis` is -1, or no datetime can represent it."""
+    if millis == -1:
+        return None
+    try:
+        return EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:
+        return None
+
+
 def parse_time(text: str) -> int:
     """Return the time that `text` specifies, in milliseconds since 1970-01-01 UTC."""
     # It is a number of ms since 1970-01-01 UTC; an ISO 8601 date or time such as

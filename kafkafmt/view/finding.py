@@ -11,6 +11,7 @@ from .._backend import core
 from ..log.finding import Found, Search
 from ..support import arguments
 from ..support.text import counted
+from ..types import Buffer, RecordColumns
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_conditions, parse_limit
 from .selection_arguments import SelectionArguments
 
@@ -37,6 +38,10 @@ class Finding:
         self, where: str, decode: Decode, registry: SchemaRegistry | Source | None, framing: str
     ) -> RowTest:
         """Return a condition on the fields of decoded keys and values."""
+        raise NotImplementedError
+
+    def _made(self, source: Buffer, columns: RecordColumns, start: int, stop: int) -> list[core.Record]:
+        """Return rows of decoded columns as records."""
         raise NotImplementedError
 
     def _tell(self, message: str) -> None:
@@ -151,7 +156,7 @@ class Finding:
             conditions = replace(conditions, test=self._decoded_test(where, decode, registry, framing))
         elif (decode, registry, framing) != (True, None, "auto"):
             raise ValueError("decode, registry and framing need where")
-        search = Search[core.Record](conditions, core.make_records, parse_limit(limit))
+        search = Search[core.Record](conditions, self._made, parse_limit(limit))
         count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
         found = self._found(search, count, selection, *CONDITIONS, "limit", "threads")
         return core.RecordIterator(self._first_records(found, search.limit))

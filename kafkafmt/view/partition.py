@@ -29,7 +29,7 @@ from ..support import arguments
 from ..support.hints import no_attribute
 from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
-from ..types import COLUMNS
+from ..types import COLUMNS, Buffer, RecordColumns
 from .finding import Finding
 from .frames import Frames
 from .offsets import PartitionOffsets
@@ -305,7 +305,11 @@ class Partition(Finding, Frames, StoredBatches, PartitionOffsets, Verified):
         parsed, skip = parse_selection(selection, "views", "limit")
         on_damage = self._on_damage(skip)
         chunks = self.log.chunks(COLUMNS, parsed.resolve(self.log), on_damage=on_damage, capacity=1024)
-        lists = (core.make_records(source, columns, views=views) for source, columns in chunks)
+        topic, partition = self.topic, self.partition
+        lists = (
+            core.make_records(source, columns, views=views, topic=topic, partition=partition)
+            for source, columns in chunks
+        )
         return lists if most is None else _first_records(lists, most)
 
     def to_batches(
@@ -546,6 +550,9 @@ class Partition(Finding, Frames, StoredBatches, PartitionOffsets, Verified):
         selection, skip = parse_selection(given, *named)
         on_damage, interval = self._on_damage(skip), selection.resolve(self.log)
         return read_pieces([PartitionSearch(self.log, lambda: interval, on_damage, search)], threads)
+
+    def _made(self, source: Buffer, columns: RecordColumns, start: int, stop: int) -> list[core.Record]:
+        return core.make_records(source, columns, start, stop, topic=self.topic, partition=self.partition)
 
     def _decoded_test(
         self, where: str, decode: Decode, registry: SchemaRegistry | Source | None, framing: str

@@ -101,8 +101,7 @@ class Topic(Frames, Verified):
     ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records, one partition after another.
 
-        A `Record` does not contain its partition number. If you need the number, iterate over
-        `partitions`, or use `to_batches`. Several threads may share the iterator.
+        `Record.partition` is the number of the partition. Several threads may share the iterator.
 
         Parameters
         ----------

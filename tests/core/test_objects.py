@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import sys
+from datetime import UTC, datetime
 from types import ModuleType
 
 import numpy as np
@@ -122,9 +123,10 @@ def test_record_can_be_constructed(core: ModuleType) -> None:
     one = core.Record(1, 2, -1, headers=(("h", None),), value=b"v")
     assert fields(one) == (1, 2, -1, None, b"v", (("h", None),))
     assert core.Record(1, 2, 0).headers == ()
-    for wrong in ((), (1, 2), ("x", 2, 0) if core.__name__.endswith("_core") else (), (1, 2, 3, 4, 5, 6, 7)):
+    wrong = [(1, 2, 3, 4, 5, 6, 7, 8, 9)] + [("x", 2, 0)] * core.__name__.endswith("_core")
+    for given in wrong:
         with pytest.raises(TypeError):
-            core.Record(*wrong)
+            core.Record(*given)
 
 
 def test_fields_of_native_records_are_read_only(native: ModuleType) -> None:
@@ -218,3 +220,50 @@ def test_conversion_leaks_no_memory(native: ModuleType) -> None:
 def test_values_are_made_from_numpy_arrays(core: ModuleType) -> None:
     positions, lengths = np.array([0, 2, 4], np.int64), np.array([2, -1, 0], np.int32)
     assert core.make_values(np.frombuffer(b"abcd", np.uint8), positions, lengths, 3) == [b"ab", None, b""]
+
+
+def test_records_have_the_given_place(core: ModuleType) -> None:
+    made = core.make_records(DATA, decoded(core), topic="t", partition=3)
+    assert {(r.topic, r.partition) for r in made} == {("t", 3)}
+    assert {(r.topic, r.partition) for r in core.make_records(DATA, decoded(core))} == {(None, None)}
+    assert made == core.make_records(DATA, decoded(core))
+    assert repr(made[0]).endswith("headers=(), topic='t', partition=3)")
+    for same in (pickle.loads(pickle.dumps(made[2])), copy.copy(made[2]), core.Record(**made[2].to_dict())):
+        assert (same, same.topic, same.partition) == (made[2], "t", 3)
+    topic = "".join(["a", "b"])
+    held = sys.getrefcount(topic)
+    some = core.make_records(DATA, decoded(core), topic=topic)
+    assert sys.getrefcount(topic) == held + len(some)
+    del some
+    assert sys.getrefcount(topic) == held
+
+
+def test_record_has_defaults(core: ModuleType) -> None:
+    record = core.Record(key=b"k", value=b"v")
+    assert fields(record) == (0, -1, 0, b"k", b"v", ())
+    assert (record.topic, record.partition, record.datetime) == (None, None, None)
+    assert list(record.to_dict()) == [
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestamp_type",
+        "key",
+        "value",
+        "headers",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (-1, None),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (-1001, datetime(1969, 12, 31, 23, 59, 58, 999000, tzinfo=UTC)),
+        (1_700_000_000_123, datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)),
+        (2**63 - 1, None),
+        (-(2**63), None),
+    ],
+)
+def test_datetime_is_the_timestamp_in_utc(core: ModuleType, timestamp: int, expected: datetime | None) -> None:
+    assert core.Record(timestamp=timestamp).datetime == expected

@@ -95,7 +95,7 @@ class Follower:
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
         """Yield the undelivered records of all batches that have been accepted so far."""
         for source, columns in self.chunks(on_damage, capacity=1024):
-            yield from core.make_records(source, columns)
+            yield from core.make_records(source, columns, topic=self.log.topic, partition=self.log.partition)
 
     def chunks(self, on_damage: OnDamage | None = None, capacity: int = 16384) -> Iterator[Chunk]:
         """Yield records of accepted batches that have not been delivered yet, decoded as columns."""

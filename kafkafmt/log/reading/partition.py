@@ -244,7 +244,7 @@ class PartitionLog(PlannedLog):
         """Yield the selected records as Record objects. For the parameters, see `chunks`."""
         chunks = self.chunks(COLUMNS, interval, on_damage=on_damage, past_open=past_open, capacity=1024)
         for source, columns in chunks:
-            yield from core.make_records(source, columns)
+            yield from core.make_records(source, columns, topic=self.topic, partition=self.partition)
 
 
 class Decoding:
