@@ -7,7 +7,7 @@ import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -21,6 +21,7 @@ from ..support.paths import FULL_DISK, UrlError, without_secrets
 from ..support.text import plain, shown
 from .choosing import MissingError, NotThereError
 from .completion import VARIABLE, complete
+from .guesses import OTHER_COMMANDS, advice, with_json
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, ClosedPipeError, tell
 
 COMMANDS = {
@@ -79,10 +80,16 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         if name not in COMMANDS:
-            near = get_close_matches(name, COMMANDS, 1)
-            ctx.fail(f"there is no command {shown(name)}" + "".join(f"; did you mean {n}?" for n in near))
+            near = [f"; did you mean {n}?" for n in get_close_matches(name, COMMANDS, 1)]
+            answer = [f"; type {OTHER_COMMANDS[name]}"] if name in OTHER_COMMANDS else near
+            ctx.fail(f"there is no command {shown(name)}" + "".join(answer))
         command: click.Command = getattr(import_module(f".{name}", __package__), name)
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the name of a subcommand, the subcommand, and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest if command is None else with_json(command, rest)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -161,7 +168,7 @@ def run() -> NoReturn:
             error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "kafkafmt"
         )
         click.echo(
-            f"{command}: Error: {plain(without_secrets(_in_one_line(error.format_message())))} (see {command} --help)",
+            f"{command}: Error: {plain(without_secrets(_in_one_line(error.format_message()) + advice(error)))} (see {command} --help)",
             err=True,
         )
         code = EXIT_USAGE

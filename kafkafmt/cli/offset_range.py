@@ -6,6 +6,9 @@ from ..log.reading import OffsetBound, OffsetRange
 from ..support.text import shown
 from ..support.times import parse_time
 
+WORDS = {"beginning": OffsetBound("offset", 0), "end": OffsetBound("before_end", 0)}
+"""Bounds that kcat names."""
+
 
 def parse_offsets(text: str) -> OffsetRange:
     """Parse `FROM:TO`; both may be omitted."""
@@ -44,7 +47,9 @@ def _bound(text: str) -> tuple[OffsetBound | None, str]:
     word, colon, rest = text.partition(":")
     if not word:
         return None, colon + rest
+    if word in WORDS:
+        return WORDS[word], colon + rest
     digits = word.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"{shown(word)} is not a valid bound; a bound is an offset, -N or @TIME")
+        raise ValueError(f"{shown(word)} is not a valid bound; a bound is an offset, -N or @TIME, as in 100:200")
     return OffsetBound("before_end" if word.startswith("-") else "offset", int(digits)), colon + rest

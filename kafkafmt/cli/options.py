@@ -211,7 +211,8 @@ class Offsets(ParamType[OffsetRange]):
         try:
             return parse_offsets(value)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            output = ctx is not None and any(p.name == "output" for p in ctx.command.params)
+            self.fail(f"{error}{'; -O names the output' if output else ''}", param, ctx)
 
 
 class LocalPath(ParamType[str]):
@@ -243,6 +244,8 @@ class InputPath(ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path or URL of an input. Check that a package that can read the URL is installed."""
+        if value == "-" and not os.path.exists(value):
+            self.fail("stdin cannot be read; save it as a file, such as batches.log, and type its path", param, ctx)
         try:
             place = input_path(value) if value else value
             if isinstance(place, UrlPath):
@@ -283,7 +286,7 @@ format_option: Decorator = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Output format. JSON is for programs: its keys do not change.",
+    help="Output format. JSON is for programs: its keys do not change. --json means --format json.",
 )
 limit_batch_option: Decorator = click.option(
     "--max-batch-bytes",
@@ -338,8 +341,10 @@ topic_option: Decorator = click.option(
     "topics",
     multiple=True,
     metavar="GLOB",
+    callback=lambda _, __, globs: tuple(glob for word in globs for glob in word.split(",")),
     shell_complete=complete_topics,
-    help="Read only topics whose name matches this pattern, such as 'orders*'. May be repeated.",
+    help="Read only topics whose name matches this pattern, such as 'orders*'. May be repeated; commas separate "
+    "several patterns.",
 )
 partition_option: Decorator = click.option(
     "-p",
@@ -367,7 +372,7 @@ range_options: Decorator = options(
         default=OffsetRange(),
         show_default=False,
         help="Range of offsets to read. TO is exclusive. FROM and TO may be omitted. FROM without a colon means 'FROM:'. "
-        "FROM and TO are offsets, -N (N before the log end), or times. A time is @MS (milliseconds since 1970-01-01 UTC), "
+        "FROM and TO are offsets, -N (N before the log end), the words beginning and end, or times. A time is @MS (milliseconds since 1970-01-01 UTC), "
         "@ISO-TIME (in UTC by default), or a duration before now, such as @-7d, @-36h or @-15m. "
         "A time selects the first offset whose record has this timestamp or a later one.",
     ),

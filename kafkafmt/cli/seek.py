@@ -70,7 +70,13 @@ class InOrder(click.Command):
 )
 @paths_argument
 @click.option("-t", "--topic", required=True, help="Topic to search.")
-@click.option("-p", "--partition", metavar="N", type=WholeNumber(min=0), required=True, help="Partition to search.")
+@click.option(
+    "-p",
+    "--partition",
+    metavar="N",
+    type=WholeNumber(min=0),
+    help="Partition to search. By default, all partitions of the topic are searched.",
+)
 @click.option(
     "--offset",
     "offsets",
@@ -86,7 +92,7 @@ def seek(
     ctx: click.Context,
     paths: tuple[str, ...],
     topic: str,
-    partition: int,
+    partition: int | None,
     offsets: tuple[int, ...],
     times: tuple[int | str, ...],
     replicas: str | None,
@@ -95,8 +101,8 @@ def seek(
 ) -> int:
     """Find records by offset or by timestamp, as a broker does for a ListOffsets request.
 
-    The command prints one line for each --offset and --timestamp, in the order given. A line
-    contains the offset and timestamp of the record, the name of the segment, and the position of
+    For each partition, the command prints one line for each --offset and --timestamp, in the order given.
+    A line contains the offset and timestamp of the record, the name of the segment, and the position of
     the batch in the segment. The command uses the indexes, so it reads only a small part of the
     log.
     """
@@ -104,30 +110,31 @@ def seek(
         raise click.UsageError("specify --offset or --timestamp")
     if has_magic(topic):
         raise click.UsageError(f"-t is {shown(topic)}; seek reads one topic, so -t must be a name without wildcards")
-    chosen = choose(find(paths, replicas), (topic,), [partition])
-    log = PartitionLog(chosen[0], ReadLimits(max_batch_bytes), tell=tell)
     waiting: dict[str, Iterator[Any]] = {"offset": iter(offsets), "timestamp": iter(times)}
-    for name in ctx.meta[ORDER]:
-        question = next(waiting[name])
-        found = seek_in(log, **{name: question})
-        if output_format == "json":
-            click.echo(encode_json(found.to_dict()))
-        else:
-            is_time = name == "timestamp" and isinstance(question, int)
-            _show(found, moment(question) if is_time else str(question))
+    questions = [(name, next(waiting[name])) for name in ctx.meta[ORDER]]
+    for directory in choose(find(paths, replicas), (topic,), [] if partition is None else [partition]):
+        log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=tell)
+        for name, question in questions:
+            found = seek_in(log, **{name: question})
+            if output_format == "json":
+                click.echo(encode_json(found.to_dict()))
+            else:
+                is_time = name == "timestamp" and isinstance(question, int)
+                asked = moment(question) if is_time else str(question)
+                _show(found, question, asked if partition is not None else f"{topic}-{log.partition}: {asked}")
     return 0
 
 
-def _show(found: Position, question: str) -> None:
+def _show(found: Position, question: int | str, asked: str) -> None:
     if found.segments_planned:
         cost = f"({counted(found.segments_planned, 'segment')} read completely, {found.bytes_read:,} bytes read)"
     else:
         cost = f"(by the indexes, {found.bytes_read:,} bytes in {counted(found.reads, 'read')})"
     if found.offset is None:
-        show(f"{question}: no record at or after it {cost}")
+        show(f"{asked}: no record at or after it {cost}")
         return
     time = "" if found.timestamp is None else f", timestamp {found.timestamp} ({moment(found.timestamp)})"
     time = ", no timestamp" if found.timestamp == NO_TIMESTAMP else time
     where = "" if found.segment is None else f", in {found.segment} at {found.position}"
-    what = {LATEST: ", the log end offset", EARLIEST: ", the log start offset"}.get(question, "")
-    show(f"{question}: offset {found.offset}{what}{time}{where} {cost}")
+    what = {LATEST: ", the log end offset", EARLIEST: ", the log start offset"}.get(str(question), "")
+    show(f"{asked}: offset {found.offset}{what}{time}{where} {cost}")

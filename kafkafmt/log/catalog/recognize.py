@@ -32,6 +32,8 @@ _NAMES = {
     "gz": "gzip", "tgz": "gzip", "zst": "zstd", "zstd": "zstd", "tzst": "zstd", "lz4": "lz4", "xz": "xz", "txz": "xz", "lzma": "xz",
     "bz2": "bzip2", "tbz": "bzip2", "tbz2": "bzip2", "7z": "7-Zip", "zip": "zip", "tar": "tar",
 }  # fmt: skip
+_TOOLS = {"gzip": "gunzip", "bzip2": "bunzip2", "xz": "unxz", "zstd": "unzstd", "lz4": "unlz4"}
+_TAR = re.compile(r"\.(tar\.\w+|tgz|tbz2?|txz|tzst)\Z", re.IGNORECASE)
 _NOT_PACKED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 """Suffixes of nearly all files in a partition directory. Comparing suffixes is faster than searching for `_SUFFIX`."""
 _SUFFIX = re.compile(rf"((?:\.tar)?\.({'|'.join(_NAMES)}))\Z", re.IGNORECASE)
@@ -69,9 +71,15 @@ def packing(path: Location) -> str | None:
     with FileView(path, fill_unreadable=True) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
     if found is not None:
-        return f"its format is {found}; unpack it first"
+        return f"its format is {found}; {_unpacking(path.name, found)}"
     named = packing_of_name(path.name)
     return f"its name indicates the format {named}; unpack it first" if named else None
+
+
+def _unpacking(name: str, found: str) -> str:
+    """Return what to do with a compressed file. Without the compression, tar files can be read."""
+    tool = _TOOLS.get(found)
+    return f"{tool} converts it to a .tar file, which can be read" if tool and _TAR.search(name) else "unpack it first"
 
 
 def packed_segments(names: list[str]) -> list[str]:
