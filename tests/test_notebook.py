@@ -23,8 +23,8 @@ class Cells(HTMLParser):
         self.texts: list[str] = []
         self.feed(document)
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        assert not attrs
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert not attrs or (tag in ("td", "th") and [name for name, _ in attrs] == ["style"])
         self.tags.add(tag)
 
     def handle_data(self, data: str) -> None:
@@ -35,9 +35,17 @@ TAGS = {"table", "caption", "thead", "tbody", "tr", "th", "td"}
 
 
 def test_table_shows_its_cells_escaped() -> None:
-    shown = Cells(html_table("<b>", ["a&b"], [["<script>", 1], ["\x1b[0m\u202e", None]]))
+    shown = Cells(html_table("<b>", ["a&b", "n"], [["<script>", 1], ["\x1b[0m\u202e", None]]))
     assert shown.tags == TAGS
-    assert shown.texts == ["<b>", "a&b", "<script>", "1", "\\x1b[0m\\u202e", "None"]
+    assert shown.texts == ["<b>", "a&b", "n", "<script>", "1", "\\x1b[0m\\u202e"]
+
+
+def test_columns_of_numbers_are_aligned_to_the_right() -> None:
+    table = html_table("c", ["name", "n", "bytes"], [["a", 1, "1,000"], ["2", None, "-2.5"]])
+    left, right = '<t{} style="text-align: left">{}<', '<t{} style="text-align: right">{}<'
+    assert [left.format("h", "name") in table, left.format("d", "2") in table] == [True, True]
+    assert [right.format("h", "n") in table, right.format("d", "") in table] == [True, True]
+    assert [right.format("d", "1,000") in table, right.format("d", "-2.5") in table] == [True, True]
 
 
 def test_long_table_shows_how_many_rows_it_omits() -> None:
