@@ -128,10 +128,10 @@ def test_wrong_arguments_of_open_are_rejected(tmp_path: Path) -> None:
     ("call", "error", "words"),
     [
         (
-            lambda: kafkafmt.read_records("text"),
+            lambda: kafkafmt.read_records("text"),  # type: ignore[call-overload]
             TypeError,
             "bytes-like object with batches is required, not 'text'; kafkafmt.open reads files",
-        ),  # type: ignore[call-overload]
+        ),
         (lambda: kafkafmt.read_records(ONE, start=-1), ValueError, "start is -1; it cannot be negative"),
         (lambda: kafkafmt.read_records(ONE, end="9"), TypeError, "end must be an offset, not '9'"),  # type: ignore[call-overload]
         (lambda: kafkafmt.records.convert(ONE, "1"), ValueError, "magic is '1'; it must be 0, 1 or 2"),  # type: ignore[arg-type]

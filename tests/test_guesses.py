@@ -1,4 +1,8 @@
-"""Check calls that users of other libraries guess: they work, or the error says what to use."""
+"""Check calls that users of other libraries guess: they work, or the error says what to use.
+
+Not answered are `len(p)`, `p[100]`, `p[10:20]`, `async for`, `dataclasses.asdict(record)`, `record._asdict()`,
+unpacking of records, and iteration over a report.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_cases import case
 
 import kafkafmt
 from kafkafmt import protocol
@@ -124,6 +129,7 @@ WORKS: dict[str, Callable[[Given], Any]] = {
     "pq.write_table(p.to_arrow())": lambda g: (
         pytest.importorskip("pyarrow.parquet").write_table(g.table, g.out / "t") is None
     ),
+    "log.groups()": lambda g: kafkafmt.open(*case("internal").roots).groups().offsets,
     'p.find(key="…")': lambda g: len(list(g.p.find(key="k7"))) == 1,
     "topic.find(…)": lambda g: len(list(g.topic.find(key="k7"))) == 2,
     "p.to_batches()": lambda g: list(g.p.to_batches()),
@@ -176,6 +182,7 @@ ADVICE: dict[str, tuple[Callable[[Given], Any], type[Exception], str]] = {
     'log["oders"]': (lambda g: g.log["oders"], KeyError, "orders"),
     'log["orders", 9]': (lambda g: g.log["orders", 9], KeyError, "the existing partitions are 0 and 1"),
     "p.to_parquet(f)": (lambda g: g.p.to_parquet("f"), AttributeError, "use kafkafmt.export"),
+    "log.scan()": (lambda g: g.log.scan(), AttributeError, "use to_reader"),
     "p.number": (lambda g: g.p.number, AttributeError, "use partition"),
     "p.schema": (lambda g: g.p.schema, AttributeError, r"use to_reader\(\)\.schema"),
     "p.segments": (lambda g: g.p.segments, AttributeError, "use path"),

@@ -46,5 +46,6 @@ def keywords_only(advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-batches_have_codecs = refuse_argument("compression", "the compression of Kafka's batches is the argument 'codec'")
-"""Decorator of functions that build batches."""
+def batches_have_codecs(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function that builds batches answer the keyword argument `compression`."""
+    return refuse_argument("compression", "the compression of Kafka's batches is the argument 'codec'")(function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation, OnError
@@ -14,6 +14,7 @@ from ..log.catalog import AnyPath, Discovery, Source, choose_partitions, like, r
 from ..log.groups import GROUPS_TOPIC
 from ..log.reading import POLL, Follower, Followers, Time, paths_to_follow
 from ..support import arguments
+from ..support.hints import no_attribute
 from ..support.notebook import html_table
 from ..support.sharing import SharedIterator
 from ..support.text import counted, shortened, shown
@@ -27,6 +28,15 @@ from .verified import Verified
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+OTHER_NAMES = {
+    "records": "log[topic].records()",
+    "scan": "to_reader(ordered=False)",
+    "to_batches": "to_reader",
+    "to_pandas": "to_reader().read_pandas()",
+}
+"""Names that users know from `Topic` or other libraries, with the names to use instead."""
 
 
 class Log(Verified):
@@ -397,6 +407,11 @@ class Log(Verified):
 
     def __exit__(self, *error: object) -> None:
         """Do nothing. Files are open only while they are read."""
+
+    if not TYPE_CHECKING:  # Otherwise, type checkers would accept every name.
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute("a Log", name, OTHER_NAMES)
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Log: {counted(len(self.partitions), 'partition')} of {counted(len(self.topics), 'topic')}>"

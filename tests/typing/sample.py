@@ -1,6 +1,7 @@
 """Use the public API as users do. Type checkers check this module. It is never run."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any, assert_type
 from uuid import UUID
 
@@ -24,6 +25,9 @@ def read_partition(orders: Partition) -> None:
     for record in orders:
         assert_type(record, Record)
         assert_type(record.offset, int)
+        assert_type((record.topic, record.partition), tuple[str | None, int | None])
+        assert_type(record.datetime, datetime | None)
+        assert_type(record.to_dict(), dict[str, Any])
         assert_type(record.key, bytes | None)
         assert_type(record.headers, tuple[tuple[str, bytes | None], ...])
         if record.value is not None:
@@ -35,6 +39,10 @@ def read_partition(orders: Partition) -> None:
     assert_type(orders.follow(idle_timeout=1), Iterator[Record])
     orders.to_arrow(isolation="read_comitted")  # type: ignore[arg-type]  # pyright: ignore
     orders.to_batches(on_error="skp")  # type: ignore[arg-type]  # pyright: ignore
+    assert_type(orders.count(start=5, isolation="read_committed"), int)
+    assert_type(orders.head(3), list[Record])
+    assert_type([batch.codec for batch in orders.batches(start_time=timedelta(days=7))], list[str])
+    _ = orders.high_watermark  # type: ignore[attr-defined]  # pyright: ignore
     orders.find(value_regex=5)  # type: ignore[arg-type]  # pyright: ignore
     orders.records(strat=3)  # type: ignore[call-overload]  # pyright: ignore
     orders.to_arrow(beginning=3)  # type: ignore[call-arg]  # pyright: ignore
@@ -61,6 +69,8 @@ def build(record: Record) -> None:
     assert_type(builder.finish(), bytes)
     kafkafmt.build_batch([b"value"])  # type: ignore[list-item]  # pyright: ignore
     kafkafmt.build_batch([], codec="zst")  # type: ignore[arg-type]  # pyright: ignore
+    kafkafmt.build_batch([], compression="zstd")  # type: ignore[call-arg]  # pyright: ignore
+    kafkafmt.build_batch([kafkafmt.Record(key=b"k", value=b"v")])
     kafkafmt.build_batch([], codex="zstd")  # type: ignore[call-arg]  # pyright: ignore
     validated = kafkafmt.records.validate_and_assign_offsets(batch, 1000, codec="producer", leader_epoch=3)
     assert_type(validated.next_offset, int)
@@ -113,6 +123,10 @@ def read_all(paths: Sources, isolation: Isolation, since: Time) -> None:
 def audit() -> None:
     report = kafkafmt.verify("/var/lib/kafka/data", topics=["orders"])
     assert_type(report, kafkafmt.reports.VerifyReport)
+    assert_type((report.ok, report.to_json()), tuple[bool, str])
+    log = kafkafmt.open("/var/lib/kafka/data")
+    assert_type(log.verify(shallow=True), kafkafmt.reports.VerifyReport)
+    kafkafmt.verify(log["orders"], log["users", 0], "/mnt/other", strict=True)
 
 
 def pass_open_logs() -> None:

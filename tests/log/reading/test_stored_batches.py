@@ -44,7 +44,7 @@ def test_batches_and_counts_equal_those_of_the_files(case: Case) -> None:
         skipped = {"on_error": "skip", "control": True, "below_log_start": True}
         stored = list(partition.batches(**skipped))  # type: ignore[arg-type]
         if not partition.damaged and case.name not in ("torn", "unclean"):  # their files have unfinished tails
-            files = sorted(partition.path.glob("*.log"))  # type: ignore[union-attr]
+            files = sorted(partition.path.glob("*.log"))
             expected = [b for file in files for b in kafkafmt.iter_batches(file.read_bytes())]
             assert [[getattr(b, n) for n in NAMES] for b in stored] == [
                 [getattr(b, n) for n in NAMES] for b in expected
