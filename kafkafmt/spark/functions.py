@@ -316,6 +316,7 @@ class _Output:
 def decode_partition(
     column: str | int | None = None,
     *,
+    keep: Sequence[str | int] = (),
     tuples: bool = False,
     on_error: OnError = "fail",
     control: bool = False,
@@ -330,6 +331,9 @@ def decode_partition(
         Name or index of the field that contains the input, for an RDD of Rows or tuples. By
         default, each element of the RDD is the input itself. An input is record data (bytes-like)
         or a path (str or os.PathLike). An input that is None yields no records.
+    keep : sequence of str or int, optional
+        Names or indexes of other fields. Each record is then yielded as a tuple of the values of these
+        fields and the record. With `tuples`, the values precede the others.
     tuples : bool, default False
         Yield tuples that match `TUPLE_SCHEMA` instead of `Record` objects. For record data, the
         topic and the partition in a tuple are None.
@@ -368,6 +372,8 @@ def decode_partition(
     """
     one_of("on_error", on_error, ("fail", "skip"))
     one_of("incomplete", incomplete, INCOMPLETE)
+    if keep and column is None:
+        raise ValueError("keep needs column, because each element is the input itself")
 
     def decode(elements: Iterable[Any]) -> Iterator[Any]:
         columns = RecordColumns(CHUNK_ROWS)
@@ -382,13 +388,16 @@ def decode_partition(
 
             if value is None:
                 continue
+            found: Iterable[tuple[str | None, int | None, Iterator[Chunk]]]
             if isinstance(value, str | os.PathLike):
-                for topic, partition, chunks in decode_path(value, columns, control, max_batch_bytes, fault):
-                    for chunk in chunks:
-                        yield from _rows(chunk, topic, partition, tuples)
+                found = decode_path(value, columns, control, max_batch_bytes, fault)
             else:
-                for chunk in blobs.read(value, fault):
-                    yield from _rows(chunk, None, None, tuples)
+                found = [(None, None, blobs.read(value, fault))]
+            kept = tuple(element[name] for name in keep)
+            for topic, partition, chunks in found:
+                for chunk in chunks:
+                    rows = _rows(chunk, topic, partition, tuples)
+                    yield from rows if not kept else ((*kept, *(r if tuples else (r,))) for r in rows)
 
     return decode
 

@@ -279,3 +279,22 @@ def test_example_prints_its_result(script: str, arguments: list[str], shown: str
     )
     assert run.returncode == 0, run.stderr
     assert shown in run.stdout
+
+
+def test_decode_partition_keeps_other_fields() -> None:
+    rows = [
+        ("a", kafkafmt.build_batch([(b"k", b"1"), (b"k", b"2")]), 7),
+        ("b", None, 8),
+        ("c", kafkafmt.build_batch([(b"k", b"3")]), 9),
+    ]
+    found = decode_partition(1, keep=[0, 2])(rows)
+    assert [(name, number, record.value) for name, number, record in found] == [
+        ("a", 7, b"1"),
+        ("a", 7, b"2"),
+        ("c", 9, b"3"),
+    ]
+    named = [{"source": name, "data": data} for name, data, _ in rows]
+    tuples = list(decode_partition("data", keep=["source"], tuples=True)(named))
+    assert [(t[0], t[2]) for t in tuples] == [("a", b"1"), ("a", b"2"), ("c", b"3")]
+    with pytest.raises(ValueError, match="keep needs column"):
+        decode_partition(keep=[0])
