@@ -11,6 +11,7 @@ from ..registry import SchemaRegistry, schemas
 from ..registry.models import AVRO, PROTOBUF
 from ..registry.models import JSON as JSON_SCHEMA
 from .framing import CONFLUENT, NONE, framing_of
+from .json.infer import infer_type
 from .json.writer import JsonWriter
 from .plain import PlainWriter
 from .record_decoder import Decoded, RecordDecoder
@@ -99,8 +100,6 @@ class _Finder:
         """Return a type for JSON values. It does not matter if single records are decoded."""
         if self._any_subject:
             return Simple(JSON_TEXT)
-        from .json.infer import infer_type  # needs pyarrow
-
         values = (getattr(record, side) for record in self._sample.records(INFERRED))
         return infer_type(value for value in values if value is not None)
 

@@ -153,11 +153,6 @@ def is_protobuf(writer: Writer) -> TypeGuard[ProtobufWriter]:
     return hasattr(writer, "message_of")
 
 
-def message_of(writer: Writer, indexes: memoryview) -> str | None:
-    """Return the full name of the Protobuf message that the bytes after a schema id choose, or None."""
-    return writer.message_of(indexes) if is_protobuf(writer) else None
-
-
 def parse_writer(registry: SchemaRegistry, schema: RegisteredSchema, message: str = "") -> Writer:
     """Parse a schema. SchemaProblem: it cannot be used.
 

@@ -22,7 +22,7 @@ from kafkafmt.values.plan import ValuePlan
 from kafkafmt.values.protobuf import parsing
 from kafkafmt.values.protobuf.writer import ProtobufWriter
 from kafkafmt.values.record_decoder import RecordDecoder
-from kafkafmt.values.writers import SchemaProblem, SubjectWriters, message_of, parse_writer
+from kafkafmt.values.writers import SchemaProblem, SubjectWriters, is_protobuf, parse_writer
 
 ALL = """\
 syntax = "proto3";
@@ -188,7 +188,8 @@ def test_short_name_of_two_messages_is_an_error() -> None:
 def test_message_of_the_indexes(core: ModuleType, indexes: bytes, name: str | None) -> None:
     registry = registry_of(proto(ALL))
     writer = parse_writer(registry, proto(ALL))
-    assert message_of(writer, memoryview(indexes + b"\x08")) == name or indexes in (b"", b"\x84")
+    assert is_protobuf(writer)
+    assert writer.message_of(memoryview(indexes + b"\x08")) == name or indexes in (b"", b"\x84")
     error = decode_columns(core, registry, [framed(indexes)]).errors[0]
     missing = "truncated" if indexes in (b"", b"\x84") else "bad_index"
     expected = missing if name is None else None if name == "shop.Order" else "no_branch"
