@@ -23,6 +23,9 @@ class Framing(NamedTuple):
     read: Callable[[memoryview], tuple[Key, int] | None]
     missing: str  # why there is no schema if `read` returns None
 
+    def __reduce__(self) -> tuple[Callable[[str], Framing], tuple[str]]:
+        return _named, (self.name,)  # so that a framing that was sent to a task is the same object
+
 
 def _confluent(raw: memoryview) -> tuple[Key, int] | None:
     if len(raw) >= PREFIX and raw[0] == 0:
@@ -52,6 +55,10 @@ FRAMINGS = {
     "single-object": Framing("single-object", 10, _single_object, "it does not begin with C3 01 and a fingerprint"),
     "none": NONE,
 }
+
+
+def _named(name: str) -> Framing:
+    return FRAMINGS[name]
 
 
 def framing_of(name: str, default: Framing) -> Framing:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 from avro_schemas import encode
@@ -19,6 +20,8 @@ from decoding_values import framed, registry_of, using, version
 
 import kafkafmt
 from kafkafmt.values.avro.fingerprint import fingerprint_of
+from kafkafmt.values.decoder import SideDecoder
+from kafkafmt.values.framing import FRAMINGS
 from kafkafmt.values.plan import ValuePlan
 from kafkafmt.values.sides import side_formats
 from kafkafmt.values.writers import SubjectWriters
@@ -279,3 +282,12 @@ def test_parsed_protobuf_schemas_are_sent_to_tasks(tmp_path: Path, monkeypatch: 
     plan = ValuePlan(pickle.loads(sent))
     assert plan.root.arrow == pa.struct([("id", pa.int64()), ("country", pa.string())])
     assert isinstance(plan.program_of(1), int)
+
+
+def test_writers_that_are_sent_to_tasks_still_read_headers() -> None:
+    for framing in FRAMINGS.values():
+        assert pickle.loads(pickle.dumps(framing)) is framing
+    sent = pickle.loads(pickle.dumps(SubjectWriters(registry_of(ORDER), "t-value")))
+    decoder = SideDecoder(ValuePlan(sent), "value")
+    decoder.add(BODY, np.array([0]), np.array([len(BODY)], np.int32), np.array([0]), {0: b"\0\0\0\0\1"})
+    assert decoder.finish()[0].to_pylist() == [{"id": 7}]
