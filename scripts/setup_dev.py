@@ -75,9 +75,12 @@ def packages() -> None:
     stamp = os.path.join(VENV, "packages.sha256")
     if os.path.exists(stamp) and open(stamp).read() == wanted:
         return
-    say("installing packages, about a minute the first time")
-    if not succeeds(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[dev]"):
+    say("downloading the packages for development and compiling the native core, a few minutes the first time")
+    start = time.monotonic()
+    shown = () if sys.stderr.isatty() else ("--quiet",)  # on a terminal, pip shows its progress
+    if not succeeds(PYTHON, "-m", "pip", "install", *shown, "--disable-pip-version-check", "--editable", ".[dev]"):
         fail("pip could not install the packages; the reason is above (often: the package index is out of reach)")
+    say(f"installed the packages in {time.monotonic() - start:.0f} s")
     with open(stamp, "w") as file:
         file.write(wanted)
 
@@ -89,9 +92,11 @@ def core() -> None:
         sources += [folder, *(os.path.join(folder, name) for name in names)]
     if os.path.exists(core_file()) and os.path.getmtime(core_file()) >= max(map(os.path.getmtime, sources)):
         return
-    say("building the native core")
+    say("compiling the native core, about a minute")
+    start = time.monotonic()
     if not succeeds(PYTHON, "setup.py", "build_ext", "--inplace", stdout=subprocess.DEVNULL):
         fail("the native core was not built; the reason is above")
+    say(f"compiled the native core in {time.monotonic() - start:.0f} s")
     if os.path.exists(core_file()):
         os.utime(core_file())
 
