@@ -121,13 +121,15 @@ def test_packed_file_is_reported(tmp_path: Path, kind: str) -> None:
         if suffix in (".gz", ".zst", ".tar", ".zip"):  # test_packed.py
             path.unlink()
             continue
+        remedy = "gunzip converts it to a .tar file, which can be read" if suffix == ".tgz" else "unpack it first"
+        named = f"its format is {kind}; {remedy}"
         for command in ("ls", "cat", "verify"):
             done = inside(command, path)
-            assert (done.returncode, done.stderr) == (3, f"kafkafmt: {path}: {message}\n")
+            assert (done.returncode, done.stderr) == (3, f"kafkafmt: {path}: {named}\n")
         done = inside("ls", path.parent)
-        assert (done.returncode, done.stderr.endswith(f"; {path.name}: not read; {message}\n")) == (3, True)
+        assert (done.returncode, done.stderr.endswith(f"; {path.name}: not read; {named}\n")) == (3, True)
         done = inside("dump", "--files", path)
-        assert (done.returncode, message in done.stderr) == (3, True)
+        assert (done.returncode, named in done.stderr) == (3, True)
         path.unlink()
     hidden = write(tmp_path / "q-0" / SEGMENT, pack(BATCH))
     assert message in inside("verify", hidden).stderr
