@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -98,7 +99,7 @@ def stats(
     for directory in choose_partitions(discover(*resolve(given, replicas)), internal=True):
         if directory.key in read:
             logs.setdefault(directory.topic, []).append(PartitionLog(directory, limits))
-    return _with_decoded(report, logs, values, threads or 1)
+    return _with_decoded(report, logs, values, threads or os.cpu_count() or 1)
 
 
 def _with_decoded(
