@@ -25,7 +25,7 @@ setup:           ## create or update .venv: development packages, the native cor
 demo: setup      ## export log directories that real brokers wrote to Parquet, on Spark
 	$(RUN) examples/demo.py $(ARGS)
 
-test: setup      ## run the tests, about 5 minutes on two cores
+test: setup      ## run the tests, about 6 minutes on two cores
 	$(RUN) -m pytest $(TESTS) -m "not slow" -n 2 --dist worksteal $(ARGS)
 
 test-slow: setup ## run the tests that `make test` leaves out: Java, Spark, brokers, builds, whole logs on the pure core
