@@ -33,7 +33,7 @@ def test_verdict_value_and_rest_equal_those_of_json_loads(native: ModuleType, pu
     check(native, pure, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @given(seed=SEEDS)
 @settings(ON_CORES, max_examples=2000)
 def test_verdict_value_and_rest_equal_those_of_json_loads_in_many_cases(

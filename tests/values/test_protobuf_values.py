@@ -32,7 +32,7 @@ def test_verdict_on_mutated_values_equals_that_of_protobuf(native: ModuleType, p
     check(native, pure, seed, mutates=True)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @given(seed=seeds, mutates=st.booleans())
 @settings(ON_CORES, max_examples=1000)
 def test_values_and_verdicts_equal_those_of_protobuf_in_many_cases(
