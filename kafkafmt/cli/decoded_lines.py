@@ -20,7 +20,8 @@ from ..log.reading import PartitionLog
 from ..registry import SchemaRegistry, schemas
 from ..support.text import encode_json
 from ..types import Buffer, RecordColumns, byte_view
-from ..values.prepare import NoSchemasError, side_writers
+from ..values.errors import NoSchemasError
+from ..values.prepare import side_writers
 from ..values.record_decoder import Decoded, RecordDecoder
 from ..values.record_test import RecordTest
 from ..values.sample import Sample

@@ -13,7 +13,7 @@ from ..log.catalog import PartitionNotFoundError
 from ..log.inspecting import TOP, Content, DecodedSide, Sizes, StatsReport, TopicStats
 from ..registry import SchemaNotFoundError
 from ..support.text import counted, offset_range, plain
-from ..values.prepare import NoSchemasError
+from ..values.errors import NoSchemasError
 from ..values.sides import Formats
 from ..view.stats import stats as stats_of
 from .chart import sparkline

@@ -22,8 +22,9 @@ from ..registry.api import schemas_of_logs
 from ..support.text import counted, plain
 from ..values import ValueDecoding
 from ..values.decoder import SideDecoder
+from ..values.errors import NoSchemasError
 from ..values.nested import EMPTY_MEMBER, convert
-from ..values.prepare import NoSchemasError, side_writers
+from ..values.prepare import side_writers
 from ..values.sample import Sample
 from ..values.sides import SIDES
 from ..values.topic_decoding import TopicDecoding

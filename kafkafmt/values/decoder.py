@@ -141,7 +141,8 @@ class SideDecoder:
                 break
         for row, schema_id in header_ids.items():
             if lengths[row] >= 0:
-                program = self._program_in_header(memoryview(schema_id))
+                header = memoryview(schema_id)
+                program = self._program(framing.read(header), header)
                 if isinstance(program, SchemaProblem):
                     problems[row], which[row] = program, NO_VALUE
                 else:
@@ -178,16 +179,12 @@ class SideDecoder:
             self._learn(start[0])
         return problems
 
-    def _program(self, start: tuple[Key, int] | None) -> int | SchemaProblem:
+    def _program(self, start: tuple[Key, int] | None, header: memoryview | None = None) -> int | SchemaProblem:
+        """Return the index of the program for a prefix, which can be in a header, or the reason why there is none."""
         if start is None:
             return SchemaProblem("no_schema_id", self._plan.framing.missing)
-        return self._plan.program_of(start[0])
-
-    def _program_in_header(self, header: memoryview) -> int | SchemaProblem:
-        start = self._plan.framing.read(header)
-        if start is None:
-            return SchemaProblem("no_schema_id", self._plan.framing.missing)
-        return self._plan.program_in_header(start[0], header[start[1] :])
+        key, size = start
+        return self._plan.program_of(key) if header is None else self._plan.program_in_header(key, header[size:])
 
     def _learn(self, key: Key) -> bool:
         """Remember the program of a schema id, so that the core finds it. Return False if that is not possible."""

@@ -20,6 +20,10 @@ class UndecodableError(KafkaFormatError):
         return type(self), (self.code, self.message, self.position)
 
 
+class NoSchemasError(ValueError):
+    """No side of a topic has schemas."""
+
+
 class InvalidSchemaError(ValueError):
     """The text of a schema does not follow the specification of its format."""
 

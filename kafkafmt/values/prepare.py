@@ -10,6 +10,7 @@ from ..log.catalog import like
 from ..registry import SchemaRegistry, schemas
 from ..registry.models import AVRO, PROTOBUF
 from ..registry.models import JSON as JSON_SCHEMA
+from .errors import NoSchemasError
 from .framing import CONFLUENT, NONE, framing_of
 from .json.infer import infer_type
 from .json.writer import JsonWriter
@@ -21,10 +22,6 @@ from .types import JSON_TEXT, Simple, ValueType
 from .writers import OneWriter, SubjectWriters, Writers
 
 TYPES = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON_SCHEMA}
-
-
-class NoSchemasError(ValueError):
-    """No side of a topic has schemas."""
 
 
 def side_writers(

@@ -106,7 +106,7 @@ def _with_decoded(
     report: StatsReport, logs: Mapping[str, list[PartitionLog]], values: ValueArguments, threads: int
 ) -> StatsReport:
     """Return a report with the decoded keys and values of its topics. ValueError: no topic has schemas."""
-    from ..values.prepare import NoSchemasError
+    from ..values.errors import NoSchemasError
 
     topics, problem = list(report.topics), None
     for index, topic in enumerate(topics):

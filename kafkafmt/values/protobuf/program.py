@@ -3,7 +3,7 @@
 The core runs programs (`core.ValueProgram`). Their code is an array of fields (FIELD), and their tables
 begin with six numbers:
 
-- the index of the field that stands for the whole value;
+- the index of the field that has the whole value;
 - the positions of two trees of messages, by which the message indexes before a body are followed: the
   indexes of the second one count the entries of maps if those of the first one do not. 0: there are no
   indexes before a body. A node of a tree has 1 if it is the message of the columns and 0 otherwise, the
