@@ -39,7 +39,7 @@ from .log.inspecting import (
 from .log.reading import Position, Sent
 from .log.repairing import OpenTransaction, SalvagedPartition, SalvageReport, SourceRange
 from .log.rewriting import RestoredPartition, RestoreReport, RewriteReport, RewrittenPartition
-from .log.verifying import PartitionReport, UnreadablePartition, VerifyReport
+from .log.verifying import LostRange, PartitionReport, UnreadablePartition, VerifyReport
 from .making.make_log import MadePartition, MakeReport
 from .registry import RegisteredSchema, SchemaFinding, SchemaReference
 from .support.installation import Installation
@@ -57,6 +57,7 @@ __all__ = [
     "ExportReport",
     "Groups",
     "Installation",
+    "LostRange",
     "MadePartition",
     "MakeReport",
     "MetadataAcl",

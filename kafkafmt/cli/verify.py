@@ -10,16 +10,16 @@ import click
 from ..log.catalog import PartitionNotFoundError
 from ..log.findings import Damage
 from ..log.reading import MISSING_END, MISSING_START, is_loss
-from ..log.verifying import PartitionReport, VerifyReport
+from ..log.verifying import LostRange, PartitionReport, VerifyReport
 from ..log.verifying import verify as verify_paths
 from ..support.paths import without_secrets
 from ..support.text import counted, offset_range, quantity
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
-from .output import NOTHING_MISSING, may_be_lost, print_report, progress_bar, say, say_lines, show, tell
+from .output import may_be_lost, moment, print_report, progress_bar, say, say_lines, show, tell
 
-SPANS_SHOWN = 10
-"""The summary lists at most this number of lost offset ranges per partition."""
+SHOWN = 10
+"""The summary lists at most this number of lost offset ranges, and of consumer groups, per partition."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt verify /var/lib/kafka/data --format json > report.json")
@@ -178,17 +178,37 @@ def show_remote(partitions: Sequence[PartitionReport]) -> None:
             )
 
 
+def _when(lost: LostRange) -> str:
+    """Return the offsets of a range, and the times of the records before and after it."""
+    offsets = offset_range(lost.first_offset, "the end" if lost.last_offset is None else lost.last_offset)
+    before, after = lost.timestamp_before, lost.timestamp_after
+    if before is not None and after is not None:
+        return f"{offsets}, between {moment(before)} and {moment(after)}"
+    if before is not None:
+        return f"{offsets}, after {moment(before)}"
+    return offsets if after is None else f"{offsets}, before {moment(after)}"
+
+
+def _records_lost(partition: PartitionReport) -> str:
+    if partition.records_lost is not None:
+        return counted(partition.records_lost, "record")
+    most = partition.most_records_lost
+    return "an unknown number of records" if most is None else f"at most {counted(most, 'record')}"
+
+
 def show_lost(partitions: Sequence[PartitionReport]) -> None:
     """For each damaged partition, print the lost offsets and the number of readable records."""
     damaged = [p for p in partitions if p.damaged]
     for p in damaged:
-        spans = [span for span in dict.fromkeys(map(may_be_lost, p.damaged)) if span != NOTHING_MISSING]
-        # Adjacent damaged byte ranges can have the same offset range, which is printed only once.
-        if spans:
-            known = "an unknown number of records" if p.records_lost is None else counted(p.records_lost, "record")
-            firsts = "; ".join(span.removesuffix(" may be lost") for span in spans[:SPANS_SHOWN])
-            more = f" and {counted(len(spans) - SPANS_SHOWN, 'more span')}" if len(spans) > SPANS_SHOWN else ""
-            say(f"lost     {p.topic}-{p.partition}: {firsts}{more} ({known})")
+        name = f"{p.topic}-{p.partition}"
+        if p.lost:
+            ranges = "; ".join(map(_when, p.lost[:SHOWN]))
+            more = f"; and {counted(len(p.lost) - SHOWN, 'more range')}" if len(p.lost) > SHOWN else ""
+            say(f"lost     {name}: {ranges}{more} ({_records_lost(p)})")
+        if p.unread_by:
+            groups = ", ".join(f"{c.group} (committed offset {c.offset})" for c in p.unread_by[:SHOWN])
+            more = f" and {len(p.unread_by) - SHOWN:,} more" if len(p.unread_by) > SHOWN else ""
+            say(f"groups   {name}: had not read all of these offsets: {groups}{more}")
     if damaged:
         safe, intact = sum(p.records_recovered for p in damaged), len(partitions) - len(damaged)
         count = counted(len(damaged), "damaged partition")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -176,7 +177,7 @@ def describe(
     Parameters
     ----------
     paths, *more, topics, partitions, replicas, max_batch_bytes, progress, on_message
-        As in `verify`, but `progress` is called after each partition. `Summary.messages` contains all
+        As in `verify`, but `progress` is called after each segment. `Summary.messages` contains all
         messages.
 
     Returns
@@ -202,8 +203,7 @@ def describe(
     rows = []
     for directory in chosen:
         with run.reading(directory):
-            rows.append(describe_partition(_opened(directory, limits, run)))
-        run.advance(sum(s.size for s in directory.segments))
+            rows.append(describe_partition(_opened(directory, limits, run), run.advance))
     return Summary(tuple(rows), tuple(run.unreadable), tuple(run.messages))
 
 
@@ -211,12 +211,15 @@ def _opened(directory: PartitionDir, limits: ReadLimits, run: Run) -> PartitionL
     return PartitionLog(directory, limits, tell=run.tell)
 
 
-def describe_partition(log: PartitionLog) -> PartitionSummary:
+def describe_partition(log: PartitionLog, advance: Callable[[int], None] = lambda _: None) -> PartitionSummary:
     """Return a summary of one partition. Only batch headers are read."""
     log.losses.tell_remote()
-    plans = [log.plan(s) for s in log.segments]
+    plans = []
     codecs = magics = 0
-    for plan in plans:
+    for segment in log.segments:
+        plan = log.plan(segment)
+        plans.append(plan)
+        advance(plan.size)
         codecs |= plan.stats.codecs
         magics |= plan.stats.magics
     starts = [p.stats.min_timestamp for p in plans if p.stats.min_timestamp >= 0]

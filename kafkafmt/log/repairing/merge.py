@@ -92,12 +92,8 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
     reports = []
     for m in merged:
         log = PartitionLog(directories[m.made.topic, m.made.partition], limits)
-        report = verify_partition(log)
-        lost = _placed(m.lost, log)
-        damaged = tuple(sorted([*report.damaged, *lost], key=lambda d: (d.file, d.position)))
-        records = None if lost else report.records
-        path = str(target / m.made.path.name)
-        reports.append(replace(report, path=path, damaged=damaged, records=records))
+        report = verify_partition(log, missing=_placed(m.lost, log))
+        reports.append(replace(report, path=str(target / m.made.path.name)))
     return reports
 
 

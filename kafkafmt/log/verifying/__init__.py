@@ -6,6 +6,7 @@ from ...support.on_demand import names_on_demand
 from .reports import (
     EXIT_DAMAGE,
     EXIT_UNREADABLE,
+    LostRange,
     PartitionReport,
     UnreadablePartition,
     VerifyReport,
@@ -29,7 +30,7 @@ else:
     )  # fmt: skip
 
 __all__ = [
-    "EXIT_DAMAGE", "EXIT_UNREADABLE", "Globs", "IndexAudit", "Numbers", "OnMessage", "PartitionReport", "Progress",
+    "EXIT_DAMAGE", "EXIT_UNREADABLE", "Globs", "IndexAudit", "LostRange", "Numbers", "OnMessage", "PartitionReport", "Progress",
     "Run", "UnreadablePartition", "VerifyReport", "count_from", "damage_dict", "error_text", "globs_of", "numbers_of",
     "remote_dict", "report_html", "unreadable_dict", "verify", "verify_partition",
 ]  # fmt: skip

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...support.notebook import html_table
 from ...support.report import Report
 from ...support.text import counted
 from ..findings import Damage, Finding
+
+if TYPE_CHECKING:
+    from ..groups import CommittedOffset
 
 EXIT_DAMAGE = 1
 EXIT_UNREADABLE = 3
@@ -64,6 +67,27 @@ class UnreadablePartition:
         return asdict(self)
 
 
+class LostRange(NamedTuple):
+    """A range of offsets that cannot be read. It can contain offsets that had no record.
+
+    Attributes
+    ----------
+    first_offset : int
+        The first lost offset.
+    last_offset : int or None
+        The last lost offset. None if it is not known: then everything from `first_offset` on is lost.
+    timestamp_before, timestamp_after : int or None
+        Latest timestamp of the valid batch before the range, and timestamp of the first record after
+        it, in ms since 1970-01-01 UTC. None if there is no such batch, if it has no timestamp, or if
+        the check was shallow.
+    """
+
+    first_offset: int
+    last_offset: int | None
+    timestamp_before: int | None
+    timestamp_after: int | None
+
+
 @dataclass(frozen=True)
 class PartitionReport:
     """Statistics and problems of one partition, as reported by `kafkafmt.verify`.
@@ -92,6 +116,11 @@ class PartitionReport:
         All other problems.
     remote : tuple of (int, int), or None
         First and last offset that are only in remote storage, which is not checked.
+    lost : tuple of LostRange
+        The ranges of offsets that may be lost, in offset order, and the times around them.
+    unread_by : tuple of CommittedOffset
+        The committed offsets of the consumer groups that had not read the last lost offset, as far as
+        the paths contain ``__consumer_offsets``.
     """
 
     topic: str
@@ -108,6 +137,8 @@ class PartitionReport:
     damaged: Sequence[Damage]
     findings: Sequence[Finding]
     remote: tuple[int, int] | None = None
+    lost: tuple[LostRange, ...] = ()
+    unread_by: tuple[CommittedOffset, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -119,12 +150,25 @@ class PartitionReport:
         """Number of data records that were lost. None if the number is unknown."""
         return None if self.records is None else self.records - self.records_recovered
 
+    @property
+    def most_records_lost(self) -> int | None:
+        """Largest number of data records that can be lost. None if the last lost offset is unknown."""
+        if self.records_lost is not None:
+            return self.records_lost
+        lengths = [None if r.last_offset is None else r.last_offset + 1 - r.first_offset for r in self.lost]
+        return None if None in lengths else sum(filter(None, lengths))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the object for this partition in the JSON output of ``kafkafmt verify``."""
         row = {f.name: getattr(self, f.name) for f in fields(PartitionReport)}
         row["damaged"] = [damage_dict(d) for d in self.damaged]
         row["findings"] = [finding_dict(f) for f in self.findings]
-        del row["remote"]  # all keys of the object are always present
+        for name in ("remote", "lost", "unread_by"):
+            del row[name]
+        if self.lost:
+            row["lost"] = [r._asdict() for r in self.lost]
+            row["most_records_lost"] = self.most_records_lost
+            row["unread_by"] = [{"group": c.group, "offset": c.offset} for c in self.unread_by]
         return row
 
     def with_findings(self, findings: Sequence[Finding]) -> PartitionReport:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
@@ -14,15 +15,17 @@ from ...records import RecordReader
 from ...records.java_reads import refused_by_java
 from ...support import arguments
 from ...types import BatchTable, RecordColumns
-from ..catalog import PartitionDir, SegmentFile, Source, Sources, listed
+from ..catalog import Discovery, PartitionDir, SegmentFile, Source, Sources, listed
 from ..damage import UNKNOWN_COUNT, DamageColumns, ReadLimits, RunColumns, SegmentPlan, by_position
 from ..damage import Run as BatchRun
 from ..findings import Damage, Finding, Joined, Rows
+from ..groups import GROUPS_TOPIC, CommittedOffset, read_group_state
 from ..reading import BatchDamage, OffsetInterval, OnDamage, Part, PartitionLog
 from ..transactions import Doubts
 from .audit import PartitionAudit
+from .lost_ranges import OffsetJumps, lost_ranges
 from .reports import PartitionReport, VerifyReport
-from .run import Globs, Numbers, OnMessage, Progress, Run, read_in_turn
+from .run import Globs, Numbers, OnMessage, Progress, Run, error_text, read_in_turn
 from .verify_pass import SegmentPass, VerifyPass
 
 COUNTED_ROWS = 16384  # number of records that are decoded before they are counted
@@ -70,8 +73,8 @@ def verify(
         Number of threads that check partitions and segments at the same time. By default one per
         core.
     progress : callable, optional
-        Called as ``progress(done, total)``, first with 0 and then after each segment. Both numbers
-        are bytes of `.log` files. The function is called from worker threads, but never from two
+        Called as ``progress(done, total)``, first with 0 and then after every few thousand batches. Both
+        numbers are bytes of `.log` files. The function is called from worker threads, but never from two
         threads at the same time.
     on_message : callable, optional
         Called with each message immediately, from worker threads like `progress`.
@@ -103,7 +106,8 @@ def verify(
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
-    chosen = run.choose(run.find(listed(paths, more), replicas), topics, partitions)
+    found = run.find(listed(paths, more), replicas)
+    chosen = run.choose(found, topics, partitions)
     run.begin(s.size for d in chosen for s in d.segments)
 
     def check(directory: PartitionDir) -> PartitionReport | None:
@@ -112,18 +116,44 @@ def verify(
             return verify_partition(log, shallow, run)
         return None
 
-    reports = run.map(check, chosen, threads)
+    reports = with_readers(run.map(check, chosen, threads), found, run.tell)
     return VerifyReport(tuple(reports), tuple(run.unreadable), strict, tuple(run.messages))
 
 
-def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None = None) -> PartitionReport:
+def with_readers(
+    reports: Sequence[PartitionReport], found: Discovery, tell: Callable[[str], None]
+) -> list[PartitionReport]:
+    """Add to each report of a damaged partition which consumer groups had not read all of its lost offsets."""
+    logs = [PartitionLog(d) for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
+    if not logs or not any(report.lost for report in reports):
+        return list(reports)
+    try:
+        committed = read_group_state(logs, lambda _, __: None).offsets
+    except OSError as error:
+        tell(f"the committed offsets in {GROUPS_TOPIC} cannot be read: {error_text(error)}")
+        return list(reports)
+
+    def unread_by(report: PartitionReport) -> tuple[CommittedOffset, ...]:
+        last = report.lost[-1].last_offset
+        offsets = (c for c in committed if (c.topic, c.partition) == (report.topic, report.partition))
+        return tuple(c for c in offsets if last is None or c.offset <= last)
+
+    return [replace(report, unread_by=unread_by(report)) if report.lost else report for report in reports]
+
+
+def verify_partition(
+    log: PartitionLog, shallow: bool = False, run: Run | None = None, missing: Iterable[Damage] = ()
+) -> PartitionReport:
     """Check one partition: with `shallow`, only batches and CRCs, not records or files next to the segments."""
+    # The report also contains `missing`, which the log itself does not show.
     low = log.log_start_offset
     log.losses.tell_remote()
-    damaged: list[tuple[str, Sequence[Damage]]] = []
+    damaged: list[tuple[str, Sequence[Damage]]] = [(lost.file, [lost]) for lost in missing]
     findings: list[Sequence[Finding]] = [list(log.directory.problems)]
     audit = None if shallow else PartitionAudit(log)
-    first_pass = VerifyPass(log, audit)
+    jumps = OffsetJumps(everywhere=bool(damaged))
+    advance: Callable[[int], None] = (lambda _: None) if run is None else run.advance
+    first_pass = VerifyPass(log, audit, jumps, advance)
     records = 0
     plans: list[SegmentPlan] = []
 
@@ -163,8 +193,7 @@ def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None =
                 audit.close(plan)
                 if unusual := seen.unusual.findings():
                     findings.append(unusual)
-            if run is not None:
-                run.advance(plan.size)
+            advance(plan.size - seen.advanced)
     first_pass.finish()
     others = log.losses.findings() + (audit.findings() if audit else [])
     between, end = log.losses.between(), log.losses.at_end()
@@ -187,6 +216,7 @@ def verify_partition(log: PartitionLog, shallow: bool = False, run: Run | None =
         damaged=spans,
         findings=Joined([*findings, others, DoubtFindings(log.transactions.doubts), isolation]),
         remote=log.losses.remote,
+        lost=lost_ranges(DamageColumns.of(spans), low, jumps) if len(spans) else (),
     )
 
 

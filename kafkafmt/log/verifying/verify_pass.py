@@ -6,6 +6,7 @@ collected data is used. A damaged segment is read again, according to its plan.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from ..reading import Part, PartitionLog
 from ..transactions import TransactionWalk, settle
 from .audit import PartitionAudit
 from .audit_batches import BatchAudit
+from .lost_ranges import OffsetJumps
 
 MOST_WAITING = 8 * TABLE_ROWS
 """Largest number of batch headers (88 bytes) of a segment that wait. It is sufficient for 1 GiB with batches of 16 KiB."""
@@ -66,6 +68,8 @@ class SegmentPass:
         self.unusual: BatchAudit = BatchAudit(verify.log, segment.name)
         self.batches: int = 0
         self.records: int = 0
+        self.advanced: int = 0
+        """Number of bytes that were reported to `VerifyPass.advance`."""
         self.usable: bool = True
         """Whether `is_intact` can still return True. If not, `see` does nothing."""
         self.flushed: _Seen | None = None
@@ -88,6 +92,14 @@ class SegmentPass:
         self, position: int, buffer: Buffer, rows: BatchTable, found: BatchSummary, segment_reader: TableReader
     ) -> None:
         """Process the headers of valid batches of a segment, in file order. `buffer` begins at `position`."""
+        self._see(position, buffer, rows, found, segment_reader)
+        if (done := position + found.end) > self.advanced:
+            self._verify.advance(done - self.advanced)
+            self.advanced = done
+
+    def _see(
+        self, position: int, buffer: Buffer, rows: BatchTable, found: BatchSummary, segment_reader: TableReader
+    ) -> None:
         if found.wrappers:
             self._known = segment_reader.wrappers
         self.usable = self.usable and found.increasing and found.first > self._last
@@ -155,8 +167,17 @@ class VerifyPass:
     # For each segment in order, call `begin`, then `is_intact` with the result of `SegmentPass.plan`. Call `finish` after
     # the last segment. A shallow check has no audit and decodes no records.
 
-    def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
+    def __init__(
+        self,
+        log: PartitionLog,
+        audit: PartitionAudit | None,
+        jumps: OffsetJumps,
+        advance: Callable[[int], None],
+    ) -> None:
         self.log = log
+        self.jumps = jumps
+        self.advance = advance
+        """Called with the number of bytes that were processed."""
         self.audit = audit
         self.idle: list[Decoders] = []
         """Decoders that no thread uses."""
@@ -178,8 +199,9 @@ class VerifyPass:
         if self.audit:
             self.audit.open(segment)
 
-    def process(self, segment: SegmentFile, seen: _Seen) -> None:
-        """Add valid batches of the current segment to the checks of the partition."""
+    def process(self, segment: SegmentFile, seen: _Seen, damaged: bool = False) -> None:
+        """Add valid batches of the current segment, which may be `damaged`, to the checks of the partition."""
+        self.jumps.add(seen.rows, damaged)
         if self.audit is not None:
             self.audit.add(segment, seen.position, seen.rows, seen.found, seen.markers)
         self._check_gap(seen.found.first, segment)
@@ -225,7 +247,7 @@ class VerifyPass:
         decoders = self.take_decoders()
         markers = read_markers(decoders.markers, part.buffer, table)
         self.idle.append(decoders)
-        self.process(segment.segment, _Seen(part.position, table, core.summarize_batches(table), markers))
+        self.process(segment.segment, _Seen(part.position, table, core.summarize_batches(table), markers), True)
 
     def end_again(self, segment: SegmentPass, plan: SegmentPlan, changed: bool) -> None:
         """End a segment for which `is_intact` has returned False."""
