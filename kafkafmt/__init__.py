@@ -50,6 +50,7 @@ from .log import (
 from .log.catalog import PartitionNotFoundError
 from .records import build_batch, build_batches, check_batches, iter_batches, read_records
 from .support.extras import kafkafmt_version
+from .support.report import Report
 from .types import Buffer
 from .view import Log, Partition, Topic, open
 
@@ -250,6 +251,17 @@ def to_arrow(
         "max_batch_bytes": max_batch_bytes,
     }
     return read_table(buffer, columns, topic, partition, selection, incomplete)
+
+
+def _report_text(report: Report) -> str:
+    try:
+        from .cli.output import report_text
+    except ModuleNotFoundError:  # click and rich are optional
+        return repr(report)
+    return report_text(report)
+
+
+Report._text_of = _report_text
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ from ..log.inspecting import diff as diff_of
 from ..support.text import counted
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, format_option, jobs_option, limit_batch_option, paths_argument
-from .output import print_report, progress_bar, show_table, tell
+from .output import print_report, progress_bar, show, show_table, tell
 
 SHOWN = 20
 """The table lists at most this number of differences per partition."""
@@ -73,10 +73,10 @@ def diff(
         raise click.UsageError(str(error)) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    return print_report(report, output_format, lambda: _show(report))
+    return print_report(report, output_format, lambda: show_report(report))
 
 
-def _show(report: DiffReport) -> None:
+def show_report(report: DiffReport) -> None:
     rows = []
     for p in report.partitions:
         name = f"{p.topic}-{p.partition}"
@@ -86,9 +86,9 @@ def _show(report: DiffReport) -> None:
     show_table(("partition", "difference", "first", "last", "in"), rows, ("first", "last"))
     different = sum(not p.equal for p in report.partitions)
     if different:
-        click.echo(f"{different:,} of {counted(len(report.partitions), 'partition')} differ")
+        show(f"{different:,} of {counted(len(report.partitions), 'partition')} differ")
     elif report.partitions:
-        click.echo(f"{counted(len(report.partitions), 'partition')}: equal")
+        show(f"{counted(len(report.partitions), 'partition')}: equal")
 
 
 def _text(offset: int | None) -> str:

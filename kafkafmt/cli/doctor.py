@@ -23,11 +23,11 @@ def doctor(output_format: str) -> int:
     if output_format == "json":
         click.echo(encode_json(found.to_dict()))
     else:
-        _show(found)
+        show_report(found)
     return 0
 
 
-def _show(found: Installation) -> None:
+def show_report(found: Installation) -> None:
     show(f"kafkafmt {found.version}, Python {found.python}, {found.platform}")
     show(f"core: {found.core} ({found.core_reason})")
     fast = [f"{codec} ({library})" for codec, library in found.codecs.items() if library]
@@ -37,11 +37,11 @@ def _show(found: Installation) -> None:
         show(f"decompressed with a call of Python for each batch: {', '.join(slow)}")
     java = found.java
     show(f"Java: {java.release} ({java.path})" if java.ready else f"Java: {java.problem}")
-    click.echo()
+    show("")
     show_table(("package", "version"), [(name, version or "not installed") for name, version in found.packages.items()])
-    click.echo()
+    show("")
     extras = [(e.name or "(required)", "yes" if e.ready else "no", e.install or "") for e in found.extras]
     show_table(("extra", "ready", "to install"), extras)
-    click.echo()
+    show("")
     uses = [(u.name, ", ".join(u.needs), "yes" if u.ready else "no", ", ".join(u.missing)) for u in found.uses]
     show_table(("use", "needs", "ready", "missing"), uses)

@@ -51,7 +51,7 @@ from .options import (
     registry_option,
     selection_options,
 )
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, keep_exit_code, may_be_lost, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, keep_exit_code, may_be_lost, stdout, tell
 
 if TYPE_CHECKING:
     from ..exporting.report import ExportReport, SideDecoded
@@ -267,7 +267,7 @@ def export(
         if output_format == "json":
             click.echo(encode_json(report.to_dict()))
         else:
-            show(report)
+            show_report(report)
     return code
 
 
@@ -333,7 +333,7 @@ def _progress() -> Iterator[Any]:
         yield progress
 
 
-def show(report: ExportReport) -> None:
+def show_report(report: ExportReport) -> None:
     """Print the report as a table. Then list the damaged byte ranges and the output paths."""
     from rich.console import Console
     from rich.table import Table
@@ -343,7 +343,7 @@ def show(report: ExportReport) -> None:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # The method of the base class exits with code 1, which means damage.
 
-    console = Output()
+    console = Output(file=stdout())
     written, seconds = report.written, report.seconds
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=len(report.partitions) > 1)
     lost = f"{report.quarantined.spans:,}"

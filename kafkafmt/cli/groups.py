@@ -71,7 +71,7 @@ def groups(
     if names:
         _keep(state, names)
     report = report_groups(state, found.partitions, Run(on_message=tell), at, damaged)
-    show = partial(_show_groups, report.groups) if members else partial(_show_offsets, report)
+    show = partial(_show_groups, report.groups) if members else partial(show_report, report)
     return print_report(report, output_format, show)
 
 
@@ -91,7 +91,7 @@ def _keep(state: GroupState, names: tuple[str, ...]) -> None:
     state.groups = [g for g in state.groups if any(fnmatchcase(g.group, glob) for glob in names)]
 
 
-def _show_offsets(report: GroupReport) -> None:
+def show_report(report: GroupReport) -> None:
     names = ("group", "partition", "offset", "log_end", "lag", "committed (UTC)", "expires", "metadata")
     rows = []
     totals = {t.group: t for t in report.totals}

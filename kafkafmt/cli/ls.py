@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..log.catalog import PartitionNotFoundError
-from ..log.inspecting import PartitionSummary, describe
+from ..log.inspecting import Summary, describe
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, format_option, paths_argument, replicas_option
 from .output import moment, print_report, progress_bar, show_table, tell
@@ -45,13 +45,13 @@ def ls(
         raise not_there(error) from None
     if not found.partitions and not found.unreadable:
         tell_nothing_to_read()
-    return print_report(found, output_format, lambda: _show(found.partitions))
+    return print_report(found, output_format, lambda: show_report(found))
 
 
-def _show(partitions: tuple[PartitionSummary, ...]) -> None:
+def show_report(report: Summary) -> None:
     numbers = ("segments", "first", "next", "stable", "records", "gaps", "bytes", "epoch")
     lines = []
-    for p in partitions:
+    for p in report.partitions:
         lines.append(
             (
                 f"{p.topic}-{p.partition}",

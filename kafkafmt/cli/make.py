@@ -116,11 +116,11 @@ def make(
     if output_format == "json":
         click.echo(encode_json(report.to_dict()))
     else:
-        _show(report)
+        show_report(report)
     return 0
 
 
-def _show(report: MakeReport) -> None:
+def show_report(report: MakeReport) -> None:
     rows = [(f"{p.topic}-{p.partition}", f"{p.records:,}", f"{p.bytes:,}") for p in report.partitions]
     show_table(("partition", "records", "bytes"), rows, right=("records", "bytes"))
     records, size = sum(p.records for p in report.partitions), sum(p.bytes for p in report.partitions)

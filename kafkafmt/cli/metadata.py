@@ -9,14 +9,14 @@ import click
 from ..constants import MAX_OFFSET
 from ..kraft.cluster_metadata import ClusterMetadata, MetadataRangeError
 from ..kraft.cluster_metadata import metadata as read_metadata
-from ..kraft.diff import DIFF_VIEWS
+from ..kraft.diff import DIFF_VIEWS, MetadataDiff
 from ..kraft.models import VIEWS
 from ..kraft.tables import TABLES, cells, difference_text
 from ..support.text import encode_json, shown
 from ..support.times import parse_time
 from .choosing import NotThereError
 from .options import TIME_FORMS, Decorator, InputPath, ParamType, format_option, limit_batch_option
-from .output import keep_exit_code, raw_in_a_pipe, show, show_table, tell
+from .output import keep_exit_code, raw_in_a_pipe, show, show_table, stdout, tell
 
 Moment = tuple[int | None, int | None]
 """Type of the value of --at: a pair of an offset and a time in milliseconds. At least one of the two is None."""
@@ -128,7 +128,7 @@ def metadata(
             if not state.view(view):
                 tell(f"the table {view} is empty")
         else:
-            _show_all(state)
+            show_report(state)
     return state.exit_code
 
 
@@ -145,13 +145,17 @@ def _show_table(state: ClusterMetadata, view: str) -> None:
     show_table(tuple(table.columns), cells(view, state.view(view)), table.right)
 
 
-def _show_all(state: ClusterMetadata) -> None:
-    """Print the name and the contents of each table that is not empty."""
+def show_report(state: ClusterMetadata | MetadataDiff) -> None:
+    """Print each table that is not empty, with its name, or each difference."""
+    if isinstance(state, MetadataDiff):
+        for difference in state.differences:
+            show(difference_text(difference))
+        return
     first = True
     for view in ("cluster", *(name for name in VIEWS if name != "cluster")):
         if not state.view(view):
             continue
-        click.echo(("" if first else "\n") + click.style(f"[{view}]", bold=True))
+        click.echo(("" if first else "\n") + click.style(f"[{view}]", bold=True), file=stdout())
         _show_table(state, view)
         first = False
 
@@ -183,8 +187,7 @@ def diff(first: str, second: str, views: tuple[str, ...], max_batch_bytes: int, 
         if output_format == "json":
             click.echo(encode_json(found.to_dict()))
         else:
-            for difference in found.differences:
-                show(difference_text(difference))
+            show_report(found)
             if found.equal:
                 tell("no difference")
     return exit_code

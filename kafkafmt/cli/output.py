@@ -8,14 +8,18 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
+from importlib import import_module
+from io import StringIO
 from textwrap import fill
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import click
 
 from ..log import Damage
 from ..support.paths import without_secrets
+from ..support.report import Report
 from ..support.text import encode_json, offset_range, plain
 from ..support.times import EPOCH
 
@@ -49,13 +53,24 @@ def keep_exit_code(exit_code: int) -> Iterator[None]:
         raise ClosedPipeError(exit_code) from None
 
 
-class Report(Protocol):
-    @property
-    def exit_code(self) -> int:
-        """Exit code of the command."""
+_captured: ContextVar[StringIO | None] = ContextVar("captured", default=None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as it is printed with ``--format json``."""
+
+def stdout() -> TextIO:
+    """Return stdout or, within `report_text`, the buffer for the text."""
+    return _captured.get() or sys.stdout
+
+
+def report_text(report: Report) -> str:
+    """Return what the command of a report prints, without the last line break. Other threads still print on stdout."""
+    command = import_module(f".{report.command}", __package__)
+    buffer = StringIO()
+    token = _captured.set(buffer)
+    try:
+        command.show_report(report)
+    finally:
+        _captured.reset(token)
+    return buffer.getvalue().removesuffix("\n")
 
 
 def print_report(report: Report, output_format: str, show: Callable[[], None]) -> int:
@@ -84,20 +99,21 @@ def tell(message: str) -> None:
 
 def show(line: str) -> None:
     """Print a line on stdout, with control characters escaped."""
-    _print(sys.stdout, plain(line))
+    _print(stdout(), plain(line))
 
 
 def say(line: str, indent: int = LABEL_WIDTH) -> None:
     """Print a line. On a terminal, wrap it, and indent continuation lines by `indent` to align them after the label."""
-    _print(sys.stdout, _wrapped(line, sys.stdout.isatty(), indent))
+    _print(stdout(), _wrapped(line, stdout().isatty(), indent))
 
 
 def say_lines(lines: Iterable[str]) -> None:
     """Print lines on stdout like `say`. Many lines are written together, so this is faster than calling `say` for each."""
-    terminal = sys.stdout.isatty()
+    stream = stdout()
+    terminal = stream.isatty()
     for line in lines:
-        sys.stdout.write(_wrapped(line, terminal, LABEL_WIDTH) + "\n")
-    sys.stdout.flush()
+        stream.write(_wrapped(line, terminal, LABEL_WIDTH) + "\n")
+    stream.flush()
 
 
 def _print(stream: TextIO, line: str) -> None:
@@ -160,7 +176,7 @@ def show_table(
         return
     kept = [i for i in range(len(names)) if any(row[i] for row in rows)]
     widths = {i: max(cell_len(row[i]) for row in [names, *rows]) for i in kept}
-    available = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    available = shutil.get_terminal_size().columns if stdout().isatty() else sys.maxsize
     omitted = []
     while sum(widths[i] + 2 for i in kept) - 2 > available and (more := [n for n in spare if names.index(n) in kept]):
         kept.remove(names.index(more[0]))
@@ -168,7 +184,7 @@ def show_table(
     for row in [names, *rows]:
         cells = ((" " * (widths[i] - cell_len(row[i])), row[i], names[i] in right) for i in kept)
         line = "  ".join(fill + text if to_right else text + fill for fill, text, to_right in cells).rstrip()
-        click.echo(click.style(line, bold=True) if row is names else line)
+        click.echo(click.style(line, bold=True) if row is names else line, file=stdout())
     if omitted:
         tell(f"the terminal is too narrow for these columns: {', '.join(omitted)}; append `| cat` to show all columns")
 

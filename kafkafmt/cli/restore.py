@@ -112,11 +112,11 @@ def restore(
     if output_format == "json":
         click.echo(encode_json(report.to_dict()))
     else:
-        _show(report, groups_csv)
+        show_report(report, groups_csv)
     return 0
 
 
-def _show(report: RestoreReport, groups_csv: str | None) -> None:
+def show_report(report: RestoreReport, groups_csv: str | None = None) -> None:
     names = ("partition", "topic id", "first offset", "next offset", "aborted transactions")
     rows = [
         (

@@ -124,10 +124,10 @@ def rewrite(
         raise click.UsageError(str(error)) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    return print_report(report, output_format, lambda: _show(report))
+    return print_report(report, output_format, lambda: show_report(report))
 
 
-def _show(report: RewriteReport) -> None:
+def show_report(report: RewriteReport) -> None:
     names = ("partition", "records", "dropped", "bytes before", "bytes after")
     rows = [
         (

@@ -93,17 +93,17 @@ def salvage(
         raise not_there(error) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    return print_report(report, output_format, lambda: _show(report, stop_at_first))
+    return print_report(report, output_format, lambda: show_report(report))
 
 
-def _show(report: SalvageReport, stop_at_first: bool) -> None:
+def show_report(report: SalvageReport) -> None:
     sources = [p.source for p in report.partitions]
     show_spans(sources)
     show_lost(sources)
     _show_sources(report)
     for p in report.partitions:
         name = f"{p.topic}-{p.partition}"
-        if stop_at_first and p.next_offset < p.source.next_offset:
+        if report.stop_at_first and p.next_offset < p.source.next_offset:
             span = f"all offsets from {p.next_offset} to {p.source.next_offset - 1}, including intact ones"
             show(f"dropped  {name}: {span}, because of --stop-at-first")
         if p.restored_markers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from .options import (
     reading_options,
     registry_option,
 )
-from .output import moment, print_report, progress_bar, say, show, show_table, tell
+from .output import moment, print_report, progress_bar, say, show, show_table, stdout, tell
 
 UNKNOWN = "?"
 SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
@@ -138,10 +137,10 @@ def stats(
     if plot_file is not None and report.topics:
         report.plot(plot_file)
         tell(f"charts: {Path(plot_file)}")
-    return print_report(report, output_format, lambda: _show(report))
+    return print_report(report, output_format, lambda: show_report(report))
 
 
-def _show(report: StatsReport) -> None:
+def show_report(report: StatsReport) -> None:
     numbers = (
         "records",
         "batches",
@@ -198,7 +197,7 @@ def _second(ms: int) -> str:
 
 def _show_topic(t: TopicStats) -> None:
     c = t.content
-    click.echo()
+    show("")
     show(f"{t.topic}: {counted(len(t.partitions), 'partition')}")
     for name, codec in c.codecs.items():
         batches = counted(codec.batches, "batch")
@@ -256,7 +255,7 @@ def _value(value: Any) -> str:
 
 
 def _show_rate(c: Content) -> None:
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    width = shutil.get_terminal_size().columns if stdout().isatty() else 80
     chart, start, end, outside = sparkline(c.rate, max(width - LABEL - 2, 10))
     per = (end - start) // len(chart)
     show(f"  {'rate':{LABEL - 2}}{chart}".rstrip())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -72,7 +73,7 @@ def verify(
         raise not_there(error) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
-    return print_report(report, output_format, lambda: _show(report, shallow, paths))
+    return print_report(report, output_format, lambda: show_report(report, paths))
 
 
 DELETE_INDEX = "stop the broker and delete the .index file of the segment; the broker then rebuilds all of its indexes"
@@ -113,12 +114,14 @@ ADVICE = {
 """Advice for the user. The keys are the error codes of findings."""
 
 
-def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
+def show_report(report: VerifyReport, paths: Iterable[str] = ()) -> None:
+    """Print a report. Without the paths that were verified, they are the directories of the partitions."""
     partitions = report.partitions
+    paths = paths or dict.fromkeys(os.path.dirname(p.path) for p in partitions)
     show_spans(partitions)
     damage, findings = sum(len(p.damaged) for p in partitions), sum(len(p.findings) for p in partitions)
     total, recovered = sum(p.bytes for p in partitions), sum(p.records_recovered for p in partitions)
-    checked = "batches and CRCs" if shallow else "every batch, record and index"
+    checked = "batches and CRCs" if report.shallow else "every batch, record and index"
     say(
         f"{counted(len(partitions), 'partition')}, {total:,} bytes: {checked} checked; {counted(recovered, 'record')} can be read"
     )
@@ -159,7 +162,7 @@ def show_spans(partitions: Sequence[PartitionReport]) -> None:
         say_lines(f"DAMAGE   {name} {_place(d)}: {d.message}; {may_be_lost(d)}" for d in p.damaged)
         say_lines(f"finding  {name} {f.file}: {f.message} [{f.code}]" for f in p.findings)
     if any(p.damaged or p.findings for p in partitions):
-        click.echo()
+        show("")
 
 
 def _place(damage: Damage) -> str:

@@ -282,6 +282,8 @@ class ExportReport(Report):
         Numbers of decoded keys and values. None if `decode` was not given.
     """
 
+    command = "export"
+
     started: datetime
     finished: datetime
     output: Location

@@ -81,6 +81,8 @@ class ClusterMetadata(Report, MetadataTables):
         Warnings and notes, for example about damage or uncommitted records.
     """
 
+    command = "metadata"
+
     damaged: tuple[Damage, ...] = ()
     problems: tuple[ReplayProblem, ...] = ()
     messages: tuple[str, ...] = field(default=(), compare=False)

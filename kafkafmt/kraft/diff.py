@@ -75,6 +75,8 @@ class MetadataDiff(Report):
         directories are not compared.
     """
 
+    command = "metadata"
+
     differences: tuple[MetadataDifference, ...]
     same_cluster: bool
 

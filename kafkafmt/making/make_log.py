@@ -77,6 +77,8 @@ class MakeReport(Report):
         output.
     """
 
+    command = "make"
+
     output: Path
     partitions: tuple[MadePartition, ...]
     messages: tuple[str, ...] = ()

@@ -40,6 +40,8 @@ class Groups(Report):
         Partitions whose log end offset cannot be read. Their lag is None.
     """
 
+    command = "groups"
+
     def __init__(
         self,
         logs: Iterable[PartitionLog],
@@ -72,6 +74,10 @@ class Groups(Report):
 
     def __repr__(self) -> str:
         return f"<kafkafmt.reports.Groups: {self._counts}>"
+
+    def __str__(self) -> str:
+        """Return the text that the command prints."""
+        return str(self._report)
 
     @property
     def _counts(self) -> str:

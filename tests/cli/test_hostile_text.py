@@ -172,7 +172,7 @@ def test_dump_to_a_pipe_is_raw_like_that_of_kafkas_tool(directory: Path) -> None
 
 
 def test_export_escapes_hostile_text_in_its_table_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    from kafkafmt.cli.export import show
+    from kafkafmt.cli.export import show_report
 
     damage = Damage(NAME, 0, 1, 0, 1, "corrupt_checksum", NAME)
     row = SimpleNamespace(
@@ -193,7 +193,7 @@ def test_export_escapes_hostile_text_in_its_table_and_lines(capsys: pytest.Captu
         decoded=None,
         output=Path("/out/" + NAME),
     )
-    show(report)
+    show_report(report)
     shown = capsys.readouterr().out
     assert UNSAFE.findall(shown) == []
     assert shown.count("\\x1b") >= 4

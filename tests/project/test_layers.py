@@ -74,8 +74,8 @@ ABOVE = {
     "kafkafmt.spark.value_functions",
 }
 
-LAZY = ("kafkafmt.exporting.", "kafkafmt.reports.")
-"""The only folder of a higher layer that `kafkafmt/__init__.py` may import, inside functions and for types."""
+LAZY = ("kafkafmt.exporting.", "kafkafmt.reports.", "kafkafmt.cli.output.")
+"""The only modules of a higher layer that `kafkafmt/__init__.py` may import, inside functions and for types."""
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {
     "crc32c": ("kafkafmt/_pure/crc.py",),

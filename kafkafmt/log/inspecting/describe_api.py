@@ -129,6 +129,8 @@ class Summary(Report):
         Other messages. They are not part of the JSON output.
     """
 
+    command = "ls"
+
     partitions: tuple[PartitionSummary, ...]
     unreadable: tuple[UnreadablePartition, ...] = ()
     messages: tuple[str, ...] = ()

@@ -122,6 +122,8 @@ class DiffReport(Report):
         Other messages. They are not part of the JSON output.
     """
 
+    command = "diff"
+
     partitions: tuple[PartitionDiff, ...]
     unreadable: tuple[UnreadablePartition, ...] = ()
     messages: tuple[str, ...] = ()

@@ -27,6 +27,8 @@ class GroupTotal:
 class GroupReport(Report):
     """Committed offsets and lags of consumer groups, as returned by `report_groups`."""
 
+    command = "groups"
+
     offsets: tuple[CommittedOffset, ...]
     groups: tuple[Group, ...]
     unreadable: tuple[UnreadablePartition, ...] = ()  # the log end offset could not be read

@@ -383,6 +383,8 @@ class StatsReport(Report):
         Number of bytes that were read from the `.log` files. It is not part of the JSON output.
     """
 
+    command = "stats"
+
     topics: tuple[TopicStats, ...]
     deep: bool
     unreadable: tuple[UnreadablePartition, ...] = ()

@@ -133,12 +133,17 @@ class SalvageReport(Report):
         Partitions and files that were not copied, each with the reason.
     messages : tuple of str
         Other messages. They are not part of the JSON output.
+    stop_at_first : bool
+        Whether only the batches before the first damage of each partition were copied.
     """
+
+    command = "salvage"
 
     output: Path
     partitions: tuple[SalvagedPartition, ...]
     unreadable: tuple[UnreadablePartition, ...] = ()
     messages: tuple[str, ...] = ()
+    stop_at_first: bool = False
 
     @property
     def ok(self) -> bool:
@@ -301,7 +306,7 @@ def salvage(
     done = [_salvaged(*parts, target) for parts in zip(reports, copies, transactions, strict=True)]
     if merging:
         done = [replace(p, sources=m.sources, diverged=m.diverged) for p, m in zip(done, merged, strict=True)]
-    return SalvageReport(target, tuple(done), tuple(run.unreadable), tuple(run.messages))
+    return SalvageReport(target, tuple(done), tuple(run.unreadable), tuple(run.messages), stop_at_first)
 
 
 def _salvaged(

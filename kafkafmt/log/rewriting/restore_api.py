@@ -97,6 +97,8 @@ class RestoreReport(Report):
         Other messages. They are not part of the JSON output.
     """
 
+    command = "restore"
+
     into: Path
     partitions: tuple[RestoredPartition, ...]
     groups: tuple[CommittedOffset, ...] = ()

@@ -107,6 +107,8 @@ class RewriteReport(Report):
         Other messages. They are not part of the JSON output.
     """
 
+    command = "rewrite"
+
     output: Path
     partitions: tuple[RewrittenPartition, ...]
     unreadable: tuple[UnreadablePartition, ...] = ()

@@ -212,15 +212,20 @@ class VerifyReport(Report):
         Partitions that could not be read. `partitions` does not contain them.
     strict : bool
         Whether findings count as failures.
+    shallow : bool
+        Whether only batch headers and CRCs were checked.
     messages : tuple of str
         Other messages, such as messages about files that retention deleted during the run. They are
         not part of the JSON output.
     """
 
+    command = "verify"
+
     partitions: tuple[PartitionReport, ...]
     unreadable: tuple[UnreadablePartition, ...] = ()
     strict: bool = False
     messages: tuple[str, ...] = ()
+    shallow: bool = False
 
     @property
     def damaged(self) -> bool:

@@ -117,7 +117,7 @@ def verify(
         return None
 
     reports = with_readers(run.map(check, chosen, threads), found, run.tell)
-    return VerifyReport(tuple(reports), tuple(run.unreadable), strict, tuple(run.messages))
+    return VerifyReport(tuple(reports), tuple(run.unreadable), strict, tuple(run.messages), shallow)
 
 
 def with_readers(
