@@ -13,14 +13,19 @@ export PYTHONDONTWRITEBYTECODE =
 FETCHED_JAVA = $(if $(shell test -x .venv/jdk/bin/java && echo yes),JAVA_HOME="$(CURDIR)/.venv/jdk")
 RUN = $(FETCHED_JAVA) .venv/bin/python
 
-.PHONY: help setup demo test test-slow test-full test-pure fuzz lint stubs docs bench wheel dist clean
+.PHONY: help setup setup-all setup-wheel demo test test-slow test-full test-pure fuzz lint stubs docs bench wheel dist clean
 
 help:            ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 18
 
-setup:           ## create or update .venv: development packages, the native core, a Java for Spark
+setup:           ## create or update .venv: packages for `make demo` and `make test`, the native core, a Java for Spark
+setup setup-all setup-wheel:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
-	@$(PYTHON) scripts/setup_dev.py
+	@$(PYTHON) scripts/setup_dev.py $(GROUP)
+setup: GROUP = test
+setup-wheel: GROUP = build
+setup-all: GROUP = dev
+setup-all:       ## also install what all other targets need: peers, type checkers, emulators, the documentation's tools
 
 demo: setup      ## export log directories that real brokers wrote to Parquet, on Spark
 	$(RUN) examples/demo.py $(ARGS)
@@ -28,38 +33,38 @@ demo: setup      ## export log directories that real brokers wrote to Parquet, o
 test: setup      ## run the tests, about 6 minutes on two cores
 	$(RUN) -m pytest $(TESTS) -m "not slow" -n 2 --dist worksteal $(ARGS)
 
-test-slow: setup ## run the tests that `make test` leaves out: Java, Spark, brokers, builds, whole logs on the pure core
+test-slow: setup-all ## run the tests that `make test` leaves out: Java, Spark, brokers, builds, whole logs on the pure core
 	$(RUN) -m pytest $(TESTS) -m "slow and not full" $(ARGS)
 
-test-full: setup ## run all tests, the very long ones included
+test-full: setup-all ## run all tests, the very long ones included
 	$(RUN) -m pytest $(TESTS) -m "" $(ARGS)
 
-test-pure: setup ## run the tests with the pure core only, as on a machine without a compiler
+test-pure: setup-all ## run the tests with the pure core only, as on a machine without a compiler
 	CI= KAFKAFMT_BACKEND=pure $(RUN) -m pytest $(TESTS) $(ARGS)
 
-fuzz: setup      ## run every fuzz target for SECONDS (60) on a core with ASAN and UBSAN
+fuzz: setup-all      ## run every fuzz target for SECONDS (60) on a core with ASAN and UBSAN
 	cd tests && ../.venv/bin/python -m fuzz.sanitized --seconds $(SECONDS) $(ARGS)
 
-lint: setup      ## check style and types
+lint: setup-all      ## check style and types
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	MYPYPATH=benchmarks:benchmarks/java .venv/bin/mypy benchmarks
 
-stubs: setup     ## write the types of the wire protocol's messages, from their schemas
+stubs: setup-all     ## write the types of the wire protocol's messages, from their schemas
 	$(RUN) scripts/make_stubs.py
 
-docs: setup      ## build the documentation site in site/
+docs: setup-all      ## build the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --clean $(ARGS)
 
-bench: setup     ## run the benchmarks
+bench: setup-all     ## run the benchmarks
 	$(RUN) -m pytest benchmarks --benchmark-only $(ARGS)
 
-wheel: setup     ## build a manylinux wheel for this Python and a wheel without native code, in wheelhouse/
-	$(RUN) scripts/build_wheel.py
+wheel: setup-wheel ## build a manylinux wheel for this Python and a wheel without native code, in wheelhouse/
+	.venv-build/bin/python scripts/build_wheel.py
 
-dist: setup      ## build the sdist and the wheel without native code, in dist/
-	$(RUN) scripts/build_wheel.py --portable dist
+dist: setup-wheel ## build the sdist and the wheel without native code, in dist/
+	.venv-build/bin/python scripts/build_wheel.py --portable dist
 
 clean:           ## remove build results; .venv and the data in .bench remain
 	rm -rf tests/golden/*/*/ build dist site *.egg-info kafkafmt/_core.c kafkafmt/_core.*.so wheelhouse/*.whl

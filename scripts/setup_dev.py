@@ -1,6 +1,10 @@
-"""Set up .venv for development: install the packages and Java for Spark, and build the native core (`make setup`).
+"""Set up an environment: `make setup`, `make setup-all`, or the one that `make wheel` needs.
 
-A step is skipped if its result is up to date. The script needs only Python's standard library.
+    python scripts/setup_dev.py test|dev|build
+
+The argument is a dependency group of pyproject.toml. The groups `test` and `dev` are installed in .venv, with
+kafkafmt itself, the native core and a Java for Spark. The group `build` has an environment of its own. A step is
+skipped if its result is up to date. The script needs only Python's standard library.
 """
 
 from __future__ import annotations  # old versions of Python must be able to start this script
@@ -15,8 +19,11 @@ from typing import NoReturn
 
 OLDEST_PYTHON = (3, 11)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-VENV = os.path.join(ROOT, ".venv")
+GROUP = sys.argv[1]
+VENV = os.path.join(ROOT, ".venv-build" if GROUP == "build" else ".venv")
 PYTHON = os.path.join(VENV, "bin", "python")
+DEPENDENCY_GROUPS = "pip>=25.1"
+"""The first version of pip that installs dependency groups."""
 
 
 def say(text: str) -> None:
@@ -49,7 +56,7 @@ def environment() -> None:
         PYTHON, "-m", "pip", "--version", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ):
         return
-    say(f"creating .venv with Python {sys.version.split()[0]}")
+    say(f"creating {os.path.basename(VENV)} with Python {sys.version.split()[0]}")
     if succeeds(sys.executable, "-m", "venv", "--clear", VENV, stdout=subprocess.DEVNULL):
         return
     # Some systems lack ensurepip, which installs pip in a new environment. The pip of this Python can do the same.
@@ -58,31 +65,35 @@ def environment() -> None:
     ):
         return
     fail(
-        "could not create .venv: this Python needs its modules venv and pip (Debian, Ubuntu: apt-get install python3-venv)"
+        "could not create the environment: this Python needs its modules venv and pip (Debian, Ubuntu: apt-get install python3-venv)"
     )
 
 
 def packages() -> None:
-    """Install kafkafmt in editable mode, with all packages for development."""
+    """Install the packages of the group and, except for building, kafkafmt in editable mode."""
     import tomllib
 
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
         config = tomllib.load(file)
-    wanted = repr(
-        (config["build-system"], config["project"], config["tool"]["setuptools"], os.path.realpath(PYTHON), ROOT)
-    )
-    wanted = hashlib.sha256(wanted.encode()).hexdigest()
-    stamp = os.path.join(VENV, "packages.sha256")
-    if os.path.exists(stamp) and open(stamp).read() == wanted:
+    settings = (config["build-system"], config["project"], config["dependency-groups"], config["tool"]["setuptools"])
+    wanted = hashlib.sha256(repr((settings, os.path.realpath(PYTHON), ROOT)).encode()).hexdigest()
+    stamps = {name: os.path.join(VENV, f"packages-{name}.sha256") for name in {GROUP, "dev"}}  # `dev` includes `test`
+    if any(os.path.exists(stamp) and open(stamp).read() == wanted for stamp in stamps.values()):
         return
-    say("downloading the packages for development and compiling the native core, a few minutes the first time")
+    what = "" if GROUP == "build" else ", and compiling the native core, a few minutes the first time"
+    say(f"downloading and installing packages{what}")
     start = time.monotonic()
-    shown = () if sys.stderr.isatty() else ("--quiet",)  # on a terminal, pip shows its progress
-    if not succeeds(PYTHON, "-m", "pip", "install", *shown, "--disable-pip-version-check", "--editable", ".[dev]"):
-        fail("pip could not install the packages; the reason is above (often: the package index is out of reach)")
+    pip("--upgrade", DEPENDENCY_GROUPS)
+    pip("--group", GROUP, *(() if GROUP == "build" else ("--editable", ".")))
     say(f"installed the packages in {time.monotonic() - start:.0f} s")
-    with open(stamp, "w") as file:
+    with open(stamps[GROUP], "w") as file:
         file.write(wanted)
+
+
+def pip(*arguments: str) -> None:
+    shown = () if sys.stderr.isatty() else ("--quiet",)  # on a terminal, pip shows its progress
+    if not succeeds(PYTHON, "-m", "pip", "install", *shown, "--disable-pip-version-check", *arguments):
+        fail("pip could not install the packages; the reason is above (often: the package index is out of reach)")
 
 
 def core() -> None:
@@ -113,6 +124,8 @@ def main() -> None:
     start = time.monotonic()
     environment()
     packages()
+    if GROUP == "build":
+        return
     core()
     import java  # import this module of the same directory only now, because it needs Python 3.11
 

@@ -14,7 +14,7 @@ EXTRAS = {
     "arrow": {"pyarrow": "pyarrow>=14"},
     "cli": {"click": "click>=8.1", "rich": "rich>=13"},
     "cloud": {"obstore": "obstore>=0.6", "fsspec": "fsspec>=2024.2"},
-    "spark": {"pyspark": "pyspark>=4.0", "pyarrow": "pyarrow>=14", "pandas": "pandas>=2.2"},
+    "spark": {"pyspark": "pyspark>=4.0", "pyarrow": "pyarrow>=14", "pandas": "pandas>=2.2,<3"},
     "fast": {"isal": "isal>=1.6"},
     "polars": {"polars": "polars>=1.34", "pyarrow": "pyarrow>=14"},
     "schemas": {"grpc_tools": "grpcio-tools>=1.60"},

@@ -31,7 +31,7 @@ USES: dict[str, tuple[str, ...]] = {
     'spark.read.format("kafkafmt")': ("spark", JAVA),
 }
 """The extras that each command or function needs. JAVA stands for a Java installation, which is not an extra."""
-_REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)\Z")
+_REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)(?:,<([0-9.]+))?\Z")
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ class Installation(Report):
     uses : tuple of Use
         Commands and functions, with the extras that they need.
     """
+
+    command = "doctor"
 
     version: str
     python: str
@@ -168,13 +170,13 @@ def _extra(name: str) -> Extra:
 
 
 def _met(requirement: str) -> bool:
-    """Return whether an installed package, or what replaces it, meets a requirement of the form `name>=version`."""
+    """Return whether an installed package, or what replaces it, meets a requirement of the form `name>=version,<version`."""
     parsed = _REQUIREMENT.match(requirement)
     assert parsed is not None, requirement
     version = library_versions([parsed[1]])[parsed[1]]
     if version is None:
         return parsed[1] in REPLACED
-    return _numbers(version) >= _numbers(parsed[2])
+    return _numbers(version) >= _numbers(parsed[2]) and (parsed[3] is None or _numbers(version) < _numbers(parsed[3]))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

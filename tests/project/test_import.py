@@ -80,7 +80,7 @@ def test_command_without_an_extra_exits_3_with_one_line(tmp_path: Path) -> None:
         (
             ["pyspark", "pyarrow", "pandas"],
             ["export", str(path), "--output", output, "--engine", "spark"],
-            "'pyspark>=4.0' 'pyarrow>=14' 'pandas>=2.2'",
+            "'pyspark>=4.0' 'pyarrow>=14' 'pandas>=2.2,<3'",
         ),
         (
             ["pyspark", "pyarrow", "pandas"],
