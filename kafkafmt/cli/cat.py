@@ -183,7 +183,7 @@ class CatCommand(DecodingCommand):
     default="text",
     show_default=True,
     help=f"Output format: {', '.join(FORMATS)}, or a format like those of kcat, such as '%t %p %o %k %s\\n'. JSON is for "
-    "programs: its keys do not change. --json means --format json. A format that contains % can also be given with -f.",
+    "programs: keys may be added, but not changed. --json means --format json. A format that contains % can also be given with -f.",
 )
 def cat(
     paths: tuple[str, ...],

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -245,7 +248,9 @@ class InputPath(ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path or URL of an input. Check that a package that can read the URL is installed."""
         if value == "-" and not os.path.exists(value):
-            self.fail("stdin cannot be read; save it as a file, such as batches.log, and type its path", param, ctx)
+            if ctx is None or sys.stdin.isatty():
+                self.fail("stdin is a terminal; type the path of a file", param, ctx)
+            return saved_stdin(ctx)
         try:
             place = input_path(value) if value else value
             if isinstance(place, UrlPath):
@@ -254,6 +259,17 @@ class InputPath(ParamType[str]):
             return local_path(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def saved_stdin(ctx: click.Context) -> str:
+    """Copy stdin, which cannot be read at any position, into a file that is deleted when the command ends."""
+    folder = tempfile.TemporaryDirectory(prefix="kafkafmt-")
+    ctx.call_on_close(folder.cleanup)
+    path = os.path.join(folder.name, "stdin-0", "stdin.log")
+    os.mkdir(os.path.dirname(path))
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
 
 
 class DecodingCommand(click.Command):
@@ -286,7 +302,7 @@ format_option: Decorator = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Output format. JSON is for programs: its keys do not change. --json means --format json.",
+    help="Output format. JSON is for programs: keys may be added, but not changed. --json means --format json.",
 )
 limit_batch_option: Decorator = click.option(
     "--max-batch-bytes",

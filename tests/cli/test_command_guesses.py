@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from command import inside
+from command import inside, process
 
 from kafkafmt import LogDirectory
 
@@ -46,6 +46,7 @@ WORKS = {
     "cat DATA -t users -o -3": 3,
     "cat DATA -t users -o :end -n 2": 2,
     "cat DATA.tar": 60,
+    "cat DATA.tgz": 60,
     "cat -f %k\\n DATA": 60,
     "seek DATA -t orders --offset 5": 2,
     "seek DATA -t orders --timestamp 2026-01-01 --offset 5": 4,
@@ -73,13 +74,11 @@ ADVICE = {
     "cat DATA --max-messages 5": "-n N prints at most N records",
     "cat DATA --bootstrap-server localhost:9092": "PATH replaces the address of a broker",
     "cat DATA -b localhost:9092": "PATH replaces the address of a broker",
-    "cat -": "save it as a file",
     "cat DATA -o json": "a bound is an offset, -N or @TIME",
     "cat DATA -o 10..12": "as in 100:200",
     "cat DATA -o 2026-01-03:": "@TIME",
     "cat DATA --format jsonl": "json",
     "cat DATA -t oders": "orders",
-    "cat DATA.tgz": "gunzip converts it to a .tar file, which can be read",
     "ls DATA -o json": "--format json selects JSON",
     "ls DATA -q": "2>/dev/null",
     "ls DATA --quiet": "2>/dev/null",
@@ -125,6 +124,20 @@ def test_guessed_command_gets_advice_in_one_line(command: str, data: Path, tmp_p
     assert len(done.stderr.splitlines()) == 1, done.stderr
     expected = ADVICE[command].replace("DATA", str(data))
     assert expected.replace("-O OUT", f"-O {tmp_path / 'OUT'}" if "OUT" in command else "-O OUT") in done.stderr
+
+
+def test_stdin_is_read_as_a_segment(data: Path) -> None:
+    log = next((data / "users-0").glob("*.log"))
+    for command, expected in (("cat", 20), ("verify", 2)):
+        with open(log, "rb") as stdin:
+            done = process(command, "-", stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) == expected
+
+
+def test_stdin_without_a_log(data: Path) -> None:
+    done = process("cat", "-")
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
 
 
 def test_seek_of_all_partitions_names_them(data: Path) -> None:

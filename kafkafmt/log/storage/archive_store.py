@@ -133,13 +133,20 @@ class _Archive:
 
 
 class _Tar(_Archive):
-    """An open tar archive. Links are followed inside the archive."""
+    """An open tar archive. Links are followed inside the archive. A compressed archive is decompressed once."""
 
     def __init__(self, file: IO[bytes], path: UrlPath) -> None:
         super().__init__()
+        try:
+            self._tar = tarfile.open(fileobj=file, errorlevel=2)
+        except tarfile.ReadError:
+            raise OSError(errno.EINVAL, "the file is not a tar archive", str(path)) from None
+        if self._tar.fileobj is not file:
+            assert self._tar.fileobj is not None
+            self._tar.fileobj.seek(0)
+            file = _unpacked(self._tar.fileobj)
+            self._tar = tarfile.open(fileobj=file, errorlevel=2)
         self._file = file
-        self._tar = tarfile.open(fileobj=file, errorlevel=2)
-        self._compressed = self._tar.fileobj is not file
         self._members: dict[str, tarfile.TarInfo] = {}
         for member in self._tar:
             if member.size < 0:
@@ -176,7 +183,7 @@ class _Tar(_Archive):
 
     def read(self, key: str, start: int, end: int) -> bytes:
         member = self._target(key)
-        if not member.isreg() or member.issparse() or self._compressed:
+        if not member.isreg() or member.issparse():
             source = self._tar.extractfile(member) if member.isreg() else None
             if source is None:
                 raise OSError(errno.EINVAL, "this member of the archive is a broken link, a device or a pipe")
@@ -211,27 +218,32 @@ class _Zip(_Archive):
             name, extra = _LENGTHS.unpack(self._file.read(_LENGTHS.size))
             self._file.seek(name + extra + start, os.SEEK_CUR)
             return self._file.read(end - start)
-        source = self._unpacked.pop(key, None) or self._unpack(member)
+        source = self._unpacked.pop(key, None)
+        if source is None:
+            with self._zip.open(member) as packed:
+                source = _unpacked(packed)
         self._unpacked[key] = source
         while len(self._unpacked) > _UNPACKED:
             self._unpacked.popitem(last=False)[1].close()
         source.seek(start)
         return source.read(end - start)
 
-    def _unpack(self, member: zipfile.ZipInfo) -> IO[bytes]:
-        target = tempfile.TemporaryFile(prefix="kafkafmt-")
-        try:
-            with self._zip.open(member) as source:
-                shutil.copyfileobj(source, target, _STEP)
-        except OSError as error:
-            target.close()
-            if error.errno in FULL_DISK:
-                raise TemporaryFilesError(error.errno, os.strerror(error.errno), tempfile.gettempdir()) from error
-            raise
-        except BaseException:
-            target.close()
-            raise
-        return target
+
+def _unpacked(source: IO[bytes]) -> IO[bytes]:
+    """Copy a decompressed stream into a temporary file."""
+    target = tempfile.TemporaryFile(prefix="kafkafmt-")
+    try:
+        shutil.copyfileobj(source, target, _STEP)
+        target.seek(0)
+    except OSError as error:
+        target.close()
+        if error.errno in FULL_DISK:
+            raise TemporaryFilesError(error.errno, os.strerror(error.errno), tempfile.gettempdir()) from error
+        raise
+    except BaseException:
+        target.close()
+        raise
+    return target
 
 
 class _StoreFile(io.RawIOBase):

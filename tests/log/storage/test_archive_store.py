@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import io
+import lzma
 import os
 import tarfile
 import zipfile
@@ -32,6 +35,14 @@ def pack_tar(path: Path, files: dict[str, bytes]) -> None:
             tar.addfile(member, io.BytesIO(data))
 
 
+def pack_compressed_tar(path: Path, files: dict[str, bytes]) -> None:
+    pack_tar(path, files)
+    packed = (lzma if path.suffix in (".xz", ".txz") else bz2 if "bz" in path.suffix else gzip).compress(
+        path.read_bytes()
+    )
+    path.write_bytes(packed)
+
+
 def pack_stored(path: Path, files: dict[str, bytes]) -> None:
     with zipfile.ZipFile(path, "w") as packed:
         for name, data in files.items():
@@ -45,6 +56,7 @@ def pack_deflated(path: Path, files: dict[str, bytes]) -> None:
 
 
 PACKERS = {"a.tar": pack_tar, "a.zip": pack_stored, "deflated.zip": pack_deflated}
+PACKERS |= dict.fromkeys(("a.tgz", "a.tar.gz", "a.tar.xz", "a.tar.bz2", "A.TGZ"), pack_compressed_tar)
 every_archive = pytest.mark.parametrize("name", PACKERS)
 
 
@@ -73,7 +85,7 @@ def test_replaced_archive_is_read_again(tmp_path: Path, name: str) -> None:
 def test_archive_that_changes_while_it_is_read_is_an_error(tmp_path: Path, name: str) -> None:
     path, pack = tmp_path / name, PACKERS[name]
     pack(path, {f"t-0/{NAME}": segment(b"AAAA")})
-    member = UrlPath(f"{path.suffix[1:]}://t-0/{NAME}::{path}")
+    member = UrlPath(f"{'zip' if path.suffix == '.zip' else 'tar'}://t-0/{NAME}::{path}")
     store = store_of(member)
     version = store.status(member).version
     assert bytes(store.read(member, 0, 61, version)) == segment(b"AAAA")[:61]
