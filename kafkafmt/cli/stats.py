@@ -74,7 +74,8 @@ MOST_LINES = 8
     "plot_file",
     metavar="FILE",
     type=LocalPath(),
-    help="Also write charts to this file: .png or .svg (needs matplotlib), or .html (needs plotly).",
+    help="Also write charts to this file: .png or .svg (needs matplotlib), or .html (needs plotly). Internal topics are "
+    "shown if -t selects them by a name that begins with _, or if there are no others.",
 )
 @jobs_option
 @reading_options
@@ -135,7 +136,7 @@ def stats(
     if not report.topics and not report.unreadable:
         tell_nothing_to_read()
     if plot_file is not None and report.topics:
-        report.plot(plot_file)
+        report.plot(plot_file, internal=any(glob.startswith("_") for glob in topics))
         tell(f"charts: {Path(plot_file)}")
     return print_report(report, output_format, lambda: show_report(report))
 

@@ -113,6 +113,28 @@ def test_plot_labels_numbers_of_records_with_integers(tmp_path: Path) -> None:
     assert [label for label in labels if label.endswith(" m")] == []
 
 
+def names_in(chart: Path) -> set[str]:
+    """Return the texts of an SVG file that matplotlib wrote."""
+    return set(re.findall(r"<!-- (.*) -->", chart.read_text()))
+
+
+def test_plot_omits_internal_topics_unless_they_are_selected(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    log, chart = tmp_path / "log", tmp_path / "chart.svg"
+    log.mkdir()
+    for name in ("__consumer_offsets-0", "_schemas-0", "orders-0", "_private-0"):
+        written(log, name, batch([record(0, 0, b"k")]))
+    internal = {"\u200b__consumer_offsets", "\u200b_schemas"}
+    assert kafkafmt("stats", log, "--plot", chart).returncode == 0
+    assert names_in(chart) >= {"orders", "\u200b_private", "Not shown: 2 topics, smaller or internal"}
+    assert names_in(chart).isdisjoint(internal)
+    assert kafkafmt("stats", log, "-t", "_*", "-t", "orders", "--plot", chart).returncode == 0
+    assert names_in(chart) >= {"orders", "\u200b_private", *internal}
+    for name in ("__consumer_offsets-0", "_schemas-0"):
+        assert kafkafmt("stats", log / name, "--plot", chart).returncode == 0
+        assert f"\u200b{name[:-2]}" in names_in(chart)
+
+
 def test_plot_with_another_suffix_is_wrong_usage(tmp_path: Path) -> None:
     done = kafkafmt("stats", CODECS, "--plot", tmp_path / "chart.gif")
     assert (done.returncode, done.stdout) == (2, "")

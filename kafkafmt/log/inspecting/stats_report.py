@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 from ...support.notebook import html_table
 from ...support.report import Report
 from ...support.text import counted
+from ..catalog import INTERNAL_PREFIX
 from ..verifying import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 from .stats_plot import MOST_BARS, MOST_TOPICS, ChartTopic, plot
 
 OUTLIERS = 1000
+SCHEMAS_TOPIC = "_schemas"
 
 
 @dataclass(frozen=True)
@@ -358,6 +360,11 @@ class TopicStats:
             row["decoded"] = {side: content.to_dict() for side, content in self.decoded.items()}
         return row | {"by_partition": [p.to_dict() for p in self.partitions]}
 
+    @property
+    def internal(self) -> bool:
+        """Whether the topic belongs to Kafka or to a schema registry."""
+        return self.topic.startswith(INTERNAL_PREFIX) or self.topic == SCHEMAS_TOPIC
+
     def chart_topic(self) -> ChartTopic:
         """Return the statistics of the topic that charts show: sizes in bytes, and numbers of records per period."""
         c = self.content
@@ -406,14 +413,17 @@ class StatsReport(Report):
         """Return the JSON object that ``kafkafmt stats --format json`` prints."""
         return {"topics": [t.to_dict() for t in self.topics]} | unreadable_dict(self.unreadable)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write two charts to a file: the records over time, and the sizes of the topics.
+    def plot(self, path: str | os.PathLike[str], *, internal: bool = False) -> None:
+        """Write charts of the ten largest topics to a file: the records over time, and the sizes.
 
         Parameters
         ----------
         path : str or os.PathLike
             File to write. Its suffix determines the format: ``.png`` and ``.svg`` require the
             package matplotlib, and ``.html`` requires plotly.
+        internal : bool, default False
+            Also show internal topics, whose names begin with ``__``, and ``_schemas``. If the
+            report contains no other topics, they are always shown.
 
         Raises
         ------
@@ -424,8 +434,9 @@ class StatsReport(Report):
         OSError
             The file cannot be written.
         """
-        topics = sorted(self.topics, key=lambda t: -t.content.bytes)[:MOST_TOPICS]
-        plot([t.chart_topic() for t in topics], path)
+        shown = [t for t in self.topics if internal or not t.internal] or self.topics
+        topics = sorted(shown, key=lambda t: -t.content.bytes)[:MOST_TOPICS]
+        plot([t.chart_topic() for t in topics], path, omitted=len(self.topics) - len(topics))
 
     def _repr_html_(self) -> str:
         names = ("topic", "partitions", "records", "bytes", "ratio", "damaged spans")
