@@ -3,44 +3,55 @@
 The ratio is the median, over all rounds, of peer / ours, or of ours / peer if more is better. The
 quartiles show its spread.
 
-`save` adds results to results.json, and writes RESULTS.md, the page for users.
+`save` adds results to results.json, and writes RESULTS.md, the page for users, with its chart.
+`python benchmarks/report.py` writes the page and the chart again.
 """
 
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "results.json"
 PAGE = HERE / "RESULTS.md"
+CHART = HERE / "ratios.svg"
 HEAD = ("question", "case", "ours", "peer", "", "ratio", "spread")
 HEADLINES = {
-    "Read records of 100 B into columns": ("columns", "a: 100 B values, 10 B keys, 16 KiB batches", "aiokafka"),
-    "Read records of 100 B into Arrow": ("Arrow, keys and values gathered", "a", "aiokafka into pyarrow"),
-    "Read them as Python objects": ("Record objects, four fields", "a", "aiokafka"),
-    "Read lz4 batches into columns": ("compressed into columns", "a, lz4", "aiokafka"),
-    "Read zstd batches into columns": ("compressed into columns", "a, zstd", "aiokafka"),
-    "Read into columns, as in Java": ("Kafka's Java", "columns, topic none", "Java, columns"),
-    "Read into Arrow, as in Java": ("Kafka's Java", "arrow, topic none", "Java, arrow"),
-    "Build batches from columns": ("building batches", "a, from columns", "aiokafka"),
-    "Decode a Fetch response of 1 MB": ("Fetch response of 1 MB to columns", "a", "aiokafka"),
-    "Read a Metadata response": ("Messages: read", "Metadata, 10,000 partitions", "kafka-python"),
-    "Print records as JSON (`cat`)": ("cat: formats", "json", "the same in Python"),
-    "Search values for a literal": ("cat: search", "literal without matches", "DuckDB"),
-    "Export to Parquet on Spark": ("export", "Parquet (zstd)", "Spark's Kafka source"),
+    ("Read records into columns", "Kafka's Java code"): ("Kafka's Java", "columns, topic none", "Java, columns"),
+    ("Read records into Arrow", "Kafka's Java code"): ("Kafka's Java", "arrow, topic none", "Java, arrow"),
+    ("Read records into Arrow", "aiokafka, pyarrow"): ("Arrow, keys and values gathered", "a", "aiokafka into pyarrow"),
+    ("Read records as objects", "aiokafka"): ("Record objects, four fields", "a", "aiokafka"),
+    ("Read lz4 into columns", "Kafka's Java code"): ("Kafka's Java", "columns, topic lz4", "Java, columns"),
+    ("Read zstd into columns", "Kafka's Java code"): ("Kafka's Java", "columns, topic zstd", "Java, columns"),
+    ("Build batches, record by record", "aiokafka"): ("building batches", "a, one record at a time", "aiokafka"),
+    ("Read a Metadata response", "kio"): ("Messages: read", "Metadata, 10,000 partitions", "kio"),
+    ("Print records as JSON", "Python's json"): ("cat: formats", "json", "the same in Python"),
+    ("Search values for a word", "DuckDB"): ("cat: search", "literal without matches", "DuckDB"),
+    ("Export to Parquet", "Spark's Kafka source"): ("export", "Parquet (zstd)", "Spark's Kafka source"),
 }
-"""The results at the start of the page, by label."""
+"""The results in the chart, by what is measured and the name of the peer. Both programs return the same kind of result."""
+GREY, BLUE = "#768390", "#3b82c4"
+"""Colours that are legible on a white and on a dark page."""
 INTRODUCTION = """\
 # Performance
 
-Each ratio compares kafkafmt with another program (the peer) that does the same work on the same
-machine. Above 1, kafkafmt is faster. Both programs take turns in one run.
-[Benchmarks](README.md) explains the method, and how to measure on your machine.
+How many times as fast as another program kafkafmt does the same work, on the same machine. At 1, both
+are equally fast.
+
+![{alt}](ratios.svg)
+
+Each row compares like with like: columns with columns, Arrow with Arrow, and Python objects with
+Python objects. Records have values of 100 bytes, and batches are uncompressed unless the row names a
+codec. Python's module json and DuckDB get the records from kafkafmt, and both exports run on Spark.
+Both programs take turns in one run. *Spread* is the range between the first and the third
+quartile of the ratio. [Benchmarks](README.md) explains the method, and how to measure on your machine.
 
 Machine: {machine}. Measured from {first} to {last}.
 """
@@ -49,9 +60,10 @@ EXPLANATION = """\
 ## All results
 
 *Ours* and *peer* are medians. If the unit is a time, the ratio is the peer's time divided by ours.
-If the unit is a rate, the ratio is our rate divided by the peer's. *Spread* is the range between
-the first and the third quartile of the ratio. Some peers do less work than kafkafmt, for example
-only read or copy the bytes. Their ratios below 1 show what kafkafmt costs in addition.
+If the unit is a rate, the ratio is our rate divided by the peer's. aiokafka has no columns: if it is
+compared with columns, it reads offset, timestamp, key and value of each record from an object. Some
+peers do less work than kafkafmt, for example only read or copy the bytes. Their ratios below 1 show
+what kafkafmt costs in addition.
 """
 
 
@@ -109,28 +121,60 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *others))
 
 
-def chart(bars: dict[str, float]) -> str:
-    """Return a bar chart of ratios as a block of code. A ratio of 1 is one character wide."""
-    width = max(map(len, bars))
-    lines = [f"{label.ljust(width)}  {ratio:5.1f}  {'█' * max(round(ratio), 1)}" for label, ratio in bars.items()]
-    return "\n".join(["```text", *lines, "```\n"])
+def headlines(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
+    """Return the results in the chart."""
+    found = {row.key: row for row in rows}
+    return {label: found[key] for label, key in HEADLINES.items() if key in found}
+
+
+def times(row: Row) -> str:
+    return f"{row.ratio:.1f}×"
+
+
+def chart(shown: dict[tuple[str, str], Row]) -> str:
+    """Draw a bar chart of ratios as an SVG image with a transparent background."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "kafkafmt", "text.color": GREY, "font.size": 11}
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=(8, 0.36 * len(shown) + 0.6))
+        axes = figure.add_axes((0.47, 0.01, 0.46, 0.9))
+        axes.axis("off")
+        axes.set_ylim(len(shown) - 0.5, -0.5)
+        axes.set_xlim(0, max(row.ratio for row in shown.values()))
+        axes.axvline(1, color=GREY, linewidth=1, linestyle=(0, (2, 2)))
+        beside: Any = {"va": "center", "transform": axes.get_yaxis_transform()}
+        for place, ((what, peer), row) in enumerate(shown.items()):
+            (bar,) = axes.barh(place, row.ratio, height=0.62, color=BLUE)
+            bar.set_gid(f"bar{place}")
+            axes.text(-1.02, place, what, ha="left", **beside)
+            axes.text(-0.03, place, peer, ha="right", **beside)
+            axes.annotate(
+                times(row), (row.ratio, place), (5, 0), textcoords="offset points", va="center", weight="bold"
+            )
+        figure.text(0.001, 0.955, "what kafkafmt does", weight="bold", va="center")
+        figure.text(0.456, 0.955, "compared with", weight="bold", va="center", ha="right")
+        figure.text(0.47, 0.955, "how many times as fast (dashed: equal)", weight="bold", va="center")
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
+    return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines()) + "\n"
 
 
 def page(machine: str, rows: Sequence[Row]) -> str:
     """Return the page for users, in Markdown."""
-    found = {row.key: row for row in rows}
-    shown = {label: found[key] for label, key in HEADLINES.items() if key in found}
+    shown = headlines(rows)
     dates = sorted(row.date for row in rows)
-    text = INTRODUCTION.format(machine=machine, first=dates[0], last=dates[-1])
-    text += "\n" + chart({label.replace("`", ""): row.ratio for label, row in shown.items()})
+    alt = "; ".join(f"{what}, compared with {peer}: {times(row)}" for (what, peer), row in shown.items())
+    text = INTRODUCTION.format(machine=machine, first=dates[0], last=dates[-1], alt=alt)
     head = ("what", "compared with", "kafkafmt", "peer", "ratio", "spread")
-    lines = [(label, row.peer_name, *(row.cells()[i] for i in (2, 3, 5, 6))) for label, row in shown.items()]
+    lines = [(what, peer, *(row.cells()[i] for i in (2, 3, 5, 6))) for (what, peer), row in shown.items()]
     text += "\n" + markdown([head, *lines]) + EXPLANATION
     return text + "\n" + markdown([HEAD, *(row.cells() for row in rows)])
 
 
 def save(rows: Sequence[Row]) -> None:
-    """Replace or add results in results.json, and write the page for users."""
+    """Replace or add results in results.json, and write the page for users with its chart."""
     saved = json.loads(DATA.read_text(encoding="utf-8"))
     merged = {row.key: row for row in (*(Row(**fields) for fields in saved["rows"]), *rows)}
     order = {question: i for i, question in enumerate(dict.fromkeys(row.question for row in merged.values()))}
@@ -138,3 +182,8 @@ def save(rows: Sequence[Row]) -> None:
     lines = ",\n".join(json.dumps(asdict(row), ensure_ascii=False) for row in kept)
     DATA.write_text(f'{{"machine": {json.dumps(saved["machine"])}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
     PAGE.write_text(page(saved["machine"], kept), encoding="utf-8")
+    CHART.write_text(chart(headlines(kept)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    save(())

@@ -23,8 +23,9 @@ COPIED = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/RESULTS.md": "performance.md",
+    "benchmarks/ratios.svg": "ratios.svg",
 }
-"""Files that are copied to pages of the site."""
+"""Files that are copied to the site, and their paths on the site."""
 COMMAND_PAGE = "reference/command.md"
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[#)])")
 
