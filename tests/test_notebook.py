@@ -7,11 +7,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from building import batch, record
 from golden_cases import case
 
 import kafkafmt
 from kafkafmt.reports import RestoredPartition, RestoreReport
 from kafkafmt.support.notebook import MOST_ROWS, html_table
+
+
+def written(path: Path, name: str, *batches: bytes) -> Path:
+    (path / name).mkdir()
+    (path / name / f"{0:020}.log").write_bytes(b"".join(batches))
+    return path / name
 
 
 class Cells(HTMLParser):
@@ -42,6 +49,8 @@ def test_table_shows_its_cells_escaped() -> None:
 
 def test_columns_of_numbers_are_aligned_to_the_right() -> None:
     table = html_table("c", ["name", "n", "bytes"], [["a", 1, "1,000"], ["2", None, "-2.5"]])
+    mixed = html_table("c", ["n"], [["5"], ["unknown"]])
+    assert '<td style="text-align: right">unknown<' in mixed
     left, right = '<t{} style="text-align: left">{}<', '<t{} style="text-align: right">{}<'
     assert [left.format("h", "name") in table, left.format("d", "2") in table] == [True, True]
     assert [right.format("h", "n") in table, right.format("d", "") in table] == [True, True]
@@ -63,10 +72,37 @@ def test_log_and_partition_have_tables(tmp_path: Path) -> None:
     shown = Cells(log._repr_html_())
     assert shown.tags == TAGS
     assert shown.texts[0] == "2 partitions of 2 topics"
-    assert shown.texts[7:13] == ["<i>", "1", "live", "0", "2", "7,000"]
+    assert shown.texts[8:15] == ["<i>", "1", "live", "0", "5", "2", "7,000"]
     shown = Cells(log["t", 0]._repr_html_())
-    assert shown.texts[0].startswith("Partition t-0 (live), log start offset 0, ")
+    assert shown.texts[0].startswith("Partition t-0 (live), log start offset 0, next offset 5, ")
     assert shown.texts[1:] == ["segment", "bytes", f"{0:020}.log", "1,000", f"{5:020}.log", "6,000"]
+
+
+def test_log_table_shows_next_offsets_and_no_none(tmp_path: Path) -> None:
+    path = written(tmp_path, "t-0", batch([record(0), record(1)], base_offset=7))
+    written(tmp_path, "t-1")
+    for table in (kafkafmt.open(tmp_path), kafkafmt.open(tmp_path)["t"]):
+        shown = Cells(table._repr_html_()).texts
+        start = shown.index("0", shown.index("bytes"))
+        size = f"{(path / f'{0:020}.log').stat().st_size}"
+        assert shown[start : start + 6] == ["0", "live", "0", "9", "1", size]
+        assert shown[-6:-1] == ["1", "live", "0", "0", "1"]
+        assert "None" not in shown
+
+
+def test_log_table_marks_next_offsets_that_cannot_be_read(tmp_path: Path) -> None:
+    path = written(tmp_path, "t-0", batch([record(0)]))
+    log = kafkafmt.open(tmp_path)
+    (path / f"{0:020}.log").unlink()
+    assert "unknown" in Cells(log._repr_html_()).texts
+
+
+def test_log_table_reads_only_the_partitions_that_it_shows(tmp_path: Path) -> None:
+    for number in range(MOST_ROWS + 5):
+        written(tmp_path, f"t-{number}", batch([record(0)]))
+    log = kafkafmt.open(tmp_path)
+    assert Cells(log._repr_html_()).texts[-1] == "… and 5 more"
+    assert sum(p.log.planned for p in log) == MOST_ROWS
 
 
 def test_reports_of_changes_have_tables(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from .text import plain
 MOST_ROWS = 20
 """Largest number of rows in an HTML table. A line after the table contains the number of omitted rows."""
 
-NUMBER = re.compile(r"-?[0-9][0-9,]*(\.[0-9]+)?\Z")
+UNKNOWN = "unknown"
+"""A cell for a number that is not known."""
+
+NUMBER = re.compile(rf"(-?[0-9][0-9,]*(\.[0-9]+)?|{UNKNOWN}|)\Z")
 """Columns of such cells are aligned to the right."""
 
 
@@ -20,7 +23,7 @@ def html_table(caption: str, header: Sequence[str], rows: Sequence[Iterable[obje
     # characters.
     shown = [["" if cell is None else str(cell) for cell in row] for row in rows[:MOST_ROWS]]
     columns = zip(*shown, strict=True) if shown else [()] * len(header)
-    sides = ["right" if all(not cell or NUMBER.match(cell) for cell in column) else "left" for column in columns]
+    sides = ["right" if all(map(NUMBER.match, column)) else "left" for column in columns]
     head = _row("th", header, sides)
     body = "".join(_row("td", row, sides) for row in shown)
     more = f"<p>… and {len(rows) - MOST_ROWS} more</p>" if len(rows) > MOST_ROWS else ""

@@ -20,7 +20,7 @@ from ..support.sharing import SharedIterator
 from ..support.text import counted, shortened, shown
 from .groups import Groups
 from .many import read_batches
-from .partition import Partition
+from .partition import PARTITION_COLUMNS, Partition, partition_rows
 from .selection_arguments import SelectionArguments, parse_selection
 from .topic import Topic
 from .value_arguments import ArrowPlan
@@ -417,20 +417,10 @@ class Log(Verified):
         return f"<kafkafmt.Log: {counted(len(self.partitions), 'partition')} of {counted(len(self.topics), 'topic')}>"
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the partitions for notebooks. No file is read."""
-        rows = [
-            (
-                p.topic,
-                p.partition,
-                p.state,
-                p.log_start_offset,
-                len(p.log.segments),
-                f"{sum(s.size for s in p.log.segments):,}",
-            )
-            for p in self.partitions
-        ]
+        """Return an HTML table of the partitions for notebooks. At most the last segment of each is read."""
+        rows = [(p.topic, *row) for p, row in zip(self.partitions, partition_rows(self.partitions), strict=True)]
         caption = f"{counted(len(rows), 'partition')} of {counted(len(self.topics), 'topic')}"
-        return html_table(caption, ("topic", "partition", "state", "log start offset", "segments", "bytes"), rows)
+        return html_table(caption, ("topic", *PARTITION_COLUMNS), rows)
 
 
 def _patterns(topics: str | Iterable[str] | None) -> list[str]:

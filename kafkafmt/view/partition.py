@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from .._backend import core
 from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED, Isolation, OnError
+from ..errors import KafkaFormatError
 from ..log import Damage, PartitionDir, PartitionLog
 from ..log.damage import ReadLimits
 from ..log.finding import Found, PartitionSearch, Search
@@ -27,7 +28,8 @@ from ..log.reading import (
 )
 from ..support import arguments
 from ..support.hints import no_attribute
-from ..support.notebook import html_table
+from ..support.notebook import MOST_ROWS, UNKNOWN, html_table
+from ..support.paths import UrlPath
 from ..support.sharing import SharedIterator
 from ..types import COLUMNS, Buffer, RecordColumns
 from .finding import Finding
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
     from ..registry import SchemaRegistry
     from ..values.sides import Decode
 
+
+PARTITION_COLUMNS = ("partition", "state", "log start offset", "next offset", "segments", "bytes")
+"""Header of `partition_rows`."""
 
 OTHER_NAMES = {
     "end_offset": "next_offset",
@@ -100,8 +105,10 @@ class Partition(Finding, Frames, StoredBatches, PartitionOffsets, Verified):
         return f"<kafkafmt.Partition {self.topic}-{self.partition} at {str(self.log.directory.path)!r}>"
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the segments for notebooks. No file is read."""
+        """Return an HTML table of the segments for notebooks. At most the last segment is read."""
         caption = f"Partition {self.topic}-{self.partition} ({self.state}), log start offset {self.log_start_offset}"
+        if (known := _shown_next_offset(self)) is not None:
+            caption += f", next offset {known}"
         rows = [(s.name, f"{s.size:,}") for s in self.log.segments]
         return html_table(f"{caption}, {self.log.directory.path}", ("segment", "bytes"), rows)
 
@@ -575,3 +582,32 @@ def _first_records(lists: Iterable[list[core.Record[Any]]], limit: int) -> Itera
         limit -= min(limit, len(records))
         if not limit:
             return
+
+
+def partition_rows(partitions: Sequence[Partition]) -> list[tuple[object, ...]]:
+    """Return the rows of an HTML table. Rows that are not shown are empty, so that only shown segments are read."""
+    # The numbers of records are left out: they need the headers of all batches, and the next offset
+    # needs only those at the end of the last segment.
+    return [
+        (
+            p.partition,
+            p.state,
+            p.log_start_offset,
+            _shown_next_offset(p),
+            len(p.log.segments),
+            f"{sum(s.size for s in p.log.segments):,}",
+        )
+        if i < MOST_ROWS
+        else ()
+        for i, p in enumerate(partitions)
+    ]
+
+
+def _shown_next_offset(partition: Partition) -> int | str | None:
+    # A table never waits for a network.
+    if isinstance(partition.log.directory.path, UrlPath):
+        return None
+    try:
+        return partition.next_offset
+    except (OSError, KafkaFormatError):
+        return UNKNOWN

@@ -19,7 +19,7 @@ from ..support.text import counted
 from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_limit
 from .frames import Frames
 from .many import read_batches, read_records
-from .partition import Partition
+from .partition import PARTITION_COLUMNS, Partition, partition_rows
 from .selection_arguments import SelectionArguments, parse_selection
 from .value_arguments import ArrowArguments, ArrowPlan, ValueArguments, plan_topic, split_arguments
 from .verified import Verified
@@ -325,13 +325,9 @@ class Topic(Frames, Verified):
         return f"<kafkafmt.Topic {self.name!r} with {_numbers(self.partitions)}>"
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the partitions for notebooks. No segment is read."""
-        rows = [
-            (p.partition, p.state, p.log_start_offset, len(p.log.segments), f"{sum(s.size for s in p.log.segments):,}")
-            for p in self.partitions
-        ]
-        caption = f"Topic {self.name}: {counted(len(rows), 'partition')}"
-        return html_table(caption, ("partition", "state", "log start offset", "segments", "bytes"), rows)
+        """Return an HTML table of the partitions for notebooks. At most the last segment of each is read."""
+        caption = f"Topic {self.name}: {counted(len(self.partitions), 'partition')}"
+        return html_table(caption, PARTITION_COLUMNS, partition_rows(self.partitions))
 
 
 SHOWN = 20

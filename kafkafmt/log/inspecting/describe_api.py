@@ -8,7 +8,7 @@ from typing import Any
 
 from ...constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES
 from ...support import arguments
-from ...support.notebook import html_table
+from ...support.notebook import UNKNOWN, html_table
 from ...support.report import Report
 from ...support.text import counted
 from ..catalog import PartitionDir, Source, Sources, listed
@@ -155,7 +155,7 @@ class Summary(Report):
                 p.state,
                 p.log_start_offset,
                 p.next_offset,
-                "unknown" if p.records is None else f"{p.records:,}",
+                UNKNOWN if p.records is None else f"{p.records:,}",
                 f"{p.bytes:,}",
                 p.damaged,
             )

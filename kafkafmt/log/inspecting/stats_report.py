@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
-from ...support.notebook import html_table
+from ...support.notebook import UNKNOWN, html_table
 from ...support.report import Report
 from ...support.text import counted
 from ..catalog import INTERNAL_PREFIX
@@ -444,9 +444,9 @@ class StatsReport(Report):
             (
                 t.topic,
                 len(t.partitions),
-                "unknown" if t.content.records is None else f"{t.content.records:,}",
+                UNKNOWN if t.content.records is None else f"{t.content.records:,}",
                 f"{t.content.bytes:,}",
-                "unknown" if t.content.ratio is None else f"{t.content.ratio:.2f}",
+                UNKNOWN if t.content.ratio is None else f"{t.content.ratio:.2f}",
                 t.content.damaged,
             )
             for t in self.topics

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...support.notebook import html_table
+from ...support.notebook import UNKNOWN, html_table
 from ...support.report import Report
 from ...support.text import counted
 from ..findings import Damage, Finding
@@ -189,7 +189,7 @@ def partitions_table(partitions: Iterable[PartitionReport], caption: str) -> str
         (
             f"{p.topic}-{p.partition}",
             f"{p.records_recovered:,}",
-            "unknown" if p.records_lost is None else f"{p.records_lost:,}",
+            UNKNOWN if p.records_lost is None else f"{p.records_lost:,}",
             f"{p.bytes:,}",
             f"{p.log_start_offset} to {p.next_offset}",
             len(p.damaged),
