@@ -42,8 +42,8 @@ GREY, BLUE = "#768390", "#3b82c4"
 INTRODUCTION = """\
 # Performance
 
-How many times as fast as another program kafkafmt does the same work, on the same machine. At 1, both
-are equally fast.
+The chart shows how many times as fast kafkafmt is as another program that does the same work on the
+same machine. At 1, both are equally fast.
 
 ![{alt}](ratios.svg)
 
