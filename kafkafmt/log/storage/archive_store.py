@@ -229,7 +229,7 @@ class _Zip(_Archive):
         return source.read(end - start)
 
 
-def _unpacked(source: IO[bytes]) -> IO[bytes]:
+def _unpacked(source: Any) -> IO[bytes]:
     """Copy a decompressed stream into a temporary file."""
     target = tempfile.TemporaryFile(prefix="kafkafmt-")
     try:
