@@ -15,6 +15,8 @@ pytest_plugins = ["ci_skips"]
 collect_ignore = ["golden"]  # thousands of files, none of them a test
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = {"broker", "cloud", "spark"}
+WITH_OTHER_CLIENTS = {"test_clients.py", "test_groups_clients.py"}
+"""Modules that import other Kafka clients, which `make setup` does not install."""
 WHOLE_LOGS = {"cli", "log"}
 """Folders that test whole logs. The pure core, which tests/core compares with the native core, is slow there."""
 
@@ -29,9 +31,11 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import the modules of folders whose tests are all slow if slow tests are left out."""
-    left_out = config.option.markexpr == "not slow" and collection_path.parent == TESTS
-    return True if left_out and collection_path.name in SLOW_FOLDERS else None
+    """Do not import modules whose tests are all slow if slow tests are left out."""
+    if config.option.markexpr != "not slow":
+        return None
+    slow = collection_path.parent == TESTS and collection_path.name in SLOW_FOLDERS
+    return True if slow or collection_path.name in WITH_OTHER_CLIENTS else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
@@ -51,6 +55,7 @@ def is_slow(item: pytest.Item) -> bool:
     )
     return (
         folder in SLOW_FOLDERS
+        or item.path.name in WITH_OTHER_CLIENTS
         or "spark" in getattr(item, "fixturenames", ())
         or any(item.get_closest_marker(name) for name in ("broker", "full"))
         or (folder in WHOLE_LOGS and any(value == "pure" for value in parameters if isinstance(value, str)))

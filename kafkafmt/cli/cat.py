@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import stat
 import sys
@@ -27,7 +26,7 @@ from ..log.findings import damage_text
 from ..log.reading import POLL, Follower, Followers, OffsetRange, OnDamage, Selection, paths_to_follow, read_pieces
 from ..log.transactions import Doubt, Transactions
 from ..log.verifying import error_text
-from ..support.text import counted, offset_range
+from ..support.text import counted, offset_range, shown
 from ..types import Buffer, RecordColumns
 from .choosing import Choice, choose_range, find
 from .find_options import conditions_of, find_options, partitions_of_key
@@ -95,31 +94,12 @@ class Where(ParamType["Test"]):
             self.fail(str(error), param, ctx)
 
 
-class CatCommand(DecodingCommand):
-    """Click command class for `kafkafmt cat`, whose option `-f` has two meanings."""
-
-    # `-f` normally means --follow. If the next argument contains ``%`` and is not an existing path,
-    # it is a format like those of kcat, and `-f` means --format.
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace `-f` with --format if an output format follows, such as ``%k %s``."""
-        args = list(args)
-        for i, argument in enumerate(args):
-            if argument == "--":
-                break
-            if argument == "-f" and i + 1 < len(args) and "%" in args[i + 1] and not os.path.exists(args[i + 1]):
-                args[i] = "--format"
-            elif re.match(r"-f[^-]*%", argument, re.DOTALL):
-                args[i] = f"--format={argument[2:]}"
-        return super().parse_args(ctx, args)
-
-
 @click.command(
-    cls=CatCommand,
+    cls=DecodingCommand,
     epilog="\b\nExamples:\n"
     "  kafkafmt cat /var/lib/kafka/data -t orders -p 3 -o @2026-01-01: -n 10\n"
     "  kafkafmt cat /var/lib/kafka/data -t orders --key order-17 --format json\n"
-    "  kafkafmt cat /var/lib/kafka/data -t orders -f '%t %p %o %k %s\\n'",
+    "  kafkafmt cat /var/lib/kafka/data -t orders --format '%t %p %o %k %s\\n'",
 )
 @paths_argument
 @selection_options
@@ -183,7 +163,7 @@ class CatCommand(DecodingCommand):
     default="text",
     show_default=True,
     help=f"Output format: {', '.join(FORMATS)}, or a format like those of kcat, such as '%t %p %o %k %s\\n'. JSON is for "
-    "programs: keys may be added, but not changed. --json means --format json. A format that contains % can also be given with -f.",
+    "programs: keys may be added, but not changed. --json means --format json.",
 )
 def cat(
     paths: tuple[str, ...],
@@ -233,6 +213,8 @@ def cat(
       %K and %S  sizes of the key and of the value in bytes, -1 for null
       %R         size of the value as a big-endian int32
     """
+    if follow and (formats := [path for path in paths if "%" in path and not os.path.exists(path)]):
+        raise click.UsageError(f"-f follows growing logs; --format sets the format, as in --format {shown(formats[0])}")
     if follow and offsets.end is not None:
         raise click.UsageError("--follow cannot be used with an end offset; -o must have the form FROM:")
     if partial and on_error == "fail":

@@ -42,7 +42,7 @@ def log_directory(tmp_path: Path) -> Path:
 
 def offsets(path: Path, *arguments: str) -> list[int]:
     """Return the offsets of the printed records."""
-    done = inside("cat", path, *arguments, "-f", "%o ")
+    done = inside("cat", path, *arguments, "--format", "%o ")
     assert done.returncode == 0, done.stderr
     return [int(offset) for offset in done.stdout.split()]
 
@@ -118,7 +118,7 @@ def mixed(tmp_path: Path) -> Path:
 
 
 def test_value_json_skips_schema_ids_and_counts_other_values(mixed: Path) -> None:
-    done = inside("cat", mixed, "--value-json", "more=false", "-f", "%o ")
+    done = inside("cat", mixed, "--value-json", "more=false", "--format", "%o ")
     assert (done.returncode, done.stdout) == (0, "0 2 ")
     assert done.stderr == "kafkafmt: 8 values are not JSON, so --value-json cannot match\n"
     log = kafkafmt.open(mixed)
@@ -172,7 +172,7 @@ def test_only_the_partition_of_the_key_is_read(tmp_path: Path) -> None:
     for number in range(3):
         write_log(tmp_path, f"t-{number}", [k for k, n in zip(keys, numbers, strict=True) if n == number])
     for key, number in zip(keys[:9], numbers, strict=False):
-        done = inside("cat", tmp_path, "--key", key.decode(), "--only-partition-of-key", "-f", "%p %k")
+        done = inside("cat", tmp_path, "--key", key.decode(), "--only-partition-of-key", "--format", "%p %k")
         assert (done.returncode, done.stdout) == (0, f"{number} {key.decode()}")
         message = f"kafkafmt: t: 3 partitions found; only partition {number} is read, because the key belongs to it\n"
         assert done.stderr == message
@@ -190,7 +190,7 @@ def test_damage_keeps_its_exit_code_if_records_are_searched(tmp_path: Path) -> N
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(parts))
     for arguments, printed in (([], "01"), (["--on-error", "skip"], "013"), (["-n", "2"], "01")):
-        done = inside("cat", str(tmp_path), "--grep", "x", "-f", "%o", *arguments)
+        done = inside("cat", str(tmp_path), "--grep", "x", "--format", "%o", *arguments)
         assert (done.returncode, done.stdout) == (0 if arguments == ["-n", "2"] else 1, printed)
 
 
@@ -204,7 +204,7 @@ def test_following_prints_only_matching_records(log_directory: Path) -> None:
         "-f",
         "--header",
         "source=shop",
-        "-f",
+        "--format",
         "%o\n",
         "-n",
         "3",

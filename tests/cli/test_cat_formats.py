@@ -90,18 +90,16 @@ def test_format_of_kcat_writes_fields_and_stored_bytes(log_directory: Path) -> N
         b"t|0|2|1767225600000||0|null|4||%\n"
     )
     assert raw(log_directory, "--format", FORMAT) == expected
-    assert raw(log_directory, "-f", r"%R\x00\0\10\\\t", "-n", 1) == b"\0\0\0\6\0\0\n\\\t"
+    assert raw(log_directory, "--format", r"%R\x00\0\10\\\t", "-n", 1) == b"\0\0\0\6\0\0\n\\\t"
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-f", "%o "],
-        ["-f%o "],
         ["--format", "%o "],
         ["--output-format=%o "],
-        ["-n", "3", "-f", "%o "],
-        ["-f", "%o ", "-n3"],
+        ["-n", "3", "--format", "%o "],
+        ["--format", "%o ", "-n3"],
     ],
     ids=str,
 )
@@ -110,11 +108,10 @@ def test_format_can_be_given_in_several_ways(log_directory: Path, arguments: lis
     assert (before.stdout, after.stdout) == ("0 1 2 ", "0 1 2 ")
 
 
-def test_f_before_an_existing_path_means_follow(tmp_path: Path) -> None:
-    path = tmp_path / "100%o-0"
-    path.mkdir()
-    (path / f"{0:020}.log").write_bytes(batch([record(0, 0, b"k", b"v")], base_timestamp=0))
-    assert raw("-f", path, "-n", "1").startswith(b"100%o-0\t0\t")
+def test_f_follows_and_is_not_a_format(log_directory: Path) -> None:
+    done = inside("cat", "-f", "%k %s", log_directory)
+    assert done.returncode == 2
+    assert "-f follows growing logs; --format sets the format, as in --format '%k %s'" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -175,7 +172,7 @@ def test_terminal_gets_two_spaces_and_no_control_characters(log_directory: Path)
         b't-0  0  2026-01-01T00:00:00.000Z  k,1  \\x1b[31m\\xff  a=1  b=null  c=""\n'
     )
     assert b',"k,1",\\x1b[31m\\xff,' in on_terminal(log_directory, "--format", "csv")
-    assert on_terminal(log_directory, "-n", 1, "-f", "%s %R\n") == b"\\x1b[31m\\xff \\x00\\x00\\x00\\x06\n"
+    assert on_terminal(log_directory, "-n", 1, "--format", "%s %R\n") == b"\\x1b[31m\\xff \\x00\\x00\\x00\\x06\n"
 
 
 def test_times_of_all_years_are_in_iso_format() -> None:

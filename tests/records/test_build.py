@@ -644,6 +644,7 @@ def test_second_thread_on_one_buffer_raises(native: ModuleType) -> None:
     assert len(read(buffer.take_closed())) == 20_000 * len(done)
 
 
+@pytest.mark.slow  # needs kafka-python, which `make setup` does not install
 @pytest.mark.parametrize("codec", CODECS[:4])
 def test_kafka_python_reads_built_batches(codec: Codec) -> None:
     """lz4 is omitted for format 0, because kafka-python then needs the package xxhash."""
