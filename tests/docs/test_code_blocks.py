@@ -6,7 +6,6 @@ the changes with git.
 
 from __future__ import annotations
 
-import os
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -19,12 +18,11 @@ from code_blocks import (
     OUTPUT,
     PAGES_RUN_ELSEWHERE,
     ROOT,
-    Block,
     Runner,
     blocks_of,
+    different_outputs,
     is_run_elsewhere,
-    matches,
-    rewrite,
+    require_no_differences,
 )
 from example_data import make_example_data
 
@@ -90,9 +88,8 @@ def _bucket(page: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks_of(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_code_block_prints_the_output_on_the_page(page: Path, runner: Runner) -> None:
-    outputs: dict[int, str] = {}
-    previous: Block | None = None
-    for block in blocks_of(page):
+    blocks = blocks_of(page)
+    for previous, block in zip([None, *blocks], blocks, strict=False):
         assert block.language in LANGUAGES, (
             f"{block}: the language of a code block must be one of: {', '.join(LANGUAGES)}"
         )
@@ -101,16 +98,8 @@ def test_every_code_block_prints_the_output_on_the_page(page: Path, runner: Runn
             assert previous.language in ("python", "sh"), (
                 f"{block}: the block before this output is {previous.language}"
             )
-        if not is_run_elsewhere(block):
-            actual = runner.run(block)
-            if actual is not None and not matches(block.content, actual):
-                outputs[block.line] = actual
-        previous = block
-    if outputs and os.environ.get("KAFKAFMT_UPDATE_DOCS"):
-        rewrite(page, outputs)
-    elif outputs:
-        line, actual = next(iter(outputs.items()))
-        pytest.fail(f"{page.relative_to(ROOT)}:{line}: the block prints\n{actual}", pytrace=False)
+    run_here = [block for block in blocks if not is_run_elsewhere(block)]
+    require_no_differences(page, different_outputs(runner, run_here))
 
 
 def test_pages_are_found() -> None:

@@ -24,10 +24,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import kafkafmt
 
@@ -56,6 +58,13 @@ COMMANDS_RUN_ELSEWHERE = {
 """Commands in ``sh`` blocks that are not run here, with the test that runs them."""
 
 
+SECTIONS_RUN_ELSEWHERE = {
+    ("docs/guides/recipes.md", "ClickHouse"): "tests/docs/test_databases.py, with chdb",
+    ("docs/guides/recipes.md", "PostgreSQL"): "tests/docs/test_databases.py, with a server",
+}
+"""Sections whose blocks are not run with the other ones of the page, with the test that runs them."""
+
+
 @dataclass
 class Block:
     """A fenced code block of a page. `line` is the number of its first line of content, from 1."""
@@ -66,6 +75,7 @@ class Block:
     attributes: str
     content: str
     indent: str = ""
+    section: str = ""
 
     @property
     def is_output(self) -> bool:
@@ -76,10 +86,11 @@ class Block:
 
 
 def is_run_elsewhere(block: Block) -> bool:
+    page = str(block.page.relative_to(ROOT))
     if block.language != "sh":
-        return False
+        return (page, block.section) in SECTIONS_RUN_ELSEWHERE
     commands = [line.partition("  #")[0].strip() for line in block.content.splitlines() if line.strip()]
-    return str(block.page.relative_to(ROOT)) in PAGES_RUN_ELSEWHERE or all(
+    return page in PAGES_RUN_ELSEWHERE or all(
         any(re.fullmatch(pattern, command) for pattern in COMMANDS_RUN_ELSEWHERE) for command in commands
     )
 
@@ -88,18 +99,40 @@ def blocks_of(page: Path) -> list[Block]:
     """Return all fenced code blocks of a page, in order."""
     found: list[Block] = []
     current: Block | None = None
+    section = ""
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         fence = FENCE.match(line)
         if current is None and fence:
-            current = Block(page, number + 1, fence["language"], fence["attributes"], "", fence["indent"])
+            current = Block(page, number + 1, fence["language"], fence["attributes"], "", fence["indent"], section)
         elif current is not None and fence and not fence["language"]:
             found.append(current)
             current = None
         elif current is not None:
             current.content += line.removeprefix(current.indent) + "\n"
+        elif line.startswith("## "):
+            section = line.removeprefix("## ")
     if current is not None:
         raise ValueError(f"{current}: the block has no end")
     return found
+
+
+def different_outputs(runner: Runner, blocks: Iterable[Block]) -> dict[int, str]:
+    """Run the blocks. Return the outputs that differ from the page, by the line of their block."""
+    found = {}
+    for block in blocks:
+        actual = runner.run(block)
+        if actual is not None and not matches(block.content, actual):
+            found[block.line] = actual
+    return found
+
+
+def require_no_differences(page: Path, outputs: dict[int, str]) -> None:
+    """Fail the test if outputs differ from the page, or update the page if KAFKAFMT_UPDATE_DOCS is set."""
+    if outputs and os.environ.get("KAFKAFMT_UPDATE_DOCS"):
+        rewrite(page, outputs)
+    elif outputs:
+        line, actual = next(iter(outputs.items()))
+        pytest.fail(f"{page.relative_to(ROOT)}:{line}: the block prints\n{actual}", pytrace=False)
 
 
 @dataclass
