@@ -69,7 +69,6 @@ def export(output: Path) -> None:
     code = subprocess.run(command, check=False).returncode
     if code not in (0, 1):
         sys.exit(f"demo: the export ended with exit code {code}")
-    console.print("[dim]so few records are mostly start-up time; larger logs reach millions of rows per second[/dim]")
     console.print(
         "[dim]exit code 1: there was damage; everything intact was exported[/dim]" if code else "[dim]exit code 0[/dim]"
     )

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 MOST_LINES = 20
 """The text output lists at most this number of partitions, damaged byte ranges or transactions."""
+FEWEST_FOR_A_RATE = 100_000
+"""The time of an export with fewer records is mostly that of its start, so the text output contains no rate."""
 
 
 class Columns(Names):
@@ -377,7 +379,7 @@ def show_report(report: ExportReport) -> None:
         style = "red" if report.decoded.undecodable else None
         console.print(f"decoded     {'; '.join(parts)}", style=style, markup=False, highlight=False, soft_wrap=True)
     rate = seconds.rows_per_second
-    speed = f", {rate:,} rows/s" if rate else ""
+    speed = f", {rate:,} rows/s" if rate and written.records >= FEWEST_FOR_A_RATE else ""
     without = " (without the start of Spark)" if report.options.engine == "spark" else ""
     console.print(f"\n{counted(written.records, 'record')} in {seconds.total:.1f} s{speed}{without}", highlight=False)
     layout, out = OutputLayout(Path()), report.output

@@ -245,8 +245,8 @@ def commands_of(console: str) -> Iterator[str]:
         yield command
 
 
-MEASURED = re.compile(r" *\d[\d.,]*( s\b| rows/s| [kM]B)")
-"""Durations, rates, and sizes of compressed files. They can differ in each run or with other library versions.
+MEASURED = re.compile(r" *\d[\d.,]*( s\b| [kM]B)")
+"""Durations and sizes of compressed files. They can differ in each run or with other library versions.
 """
 
 
