@@ -22,6 +22,7 @@ ENVIRONMENTS = {
     "kafkafmt[cli,arrow,spark]": ["README.md", "docs/guides/spark.md"],
     "kafkafmt[cli,polars] pandas duckdb": ["docs/tutorial.md", "docs/guides/find-records.md"],
     "kafkafmt[polars] duckdb": ["docs/guides/polars-duckdb.md"],
+    "kafkafmt[arrow] pandas duckdb deltalake": ["docs/guides/recipes.md"],
     "kafkafmt[cli,stats,plot]": ["docs/guides/statistics.md"],
 }
 """What is installed together, and the pages that are run with it."""
@@ -70,7 +71,9 @@ def test_examples_run_after_the_install_line(environment: tuple[Path, list[str]]
         run([python, SUPPORT / "run_page.py", page, tmp_path / page.stem, *lines], tmp_path)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/polars-duckdb.md", "docs/tutorial.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/guides/polars-duckdb.md", "docs/guides/recipes.md", "docs/tutorial.md"]
+)
 def test_pages_name_what_is_installed(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     requirements = next(line for line, pages in ENVIRONMENTS.items() if page in pages)

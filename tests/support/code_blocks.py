@@ -29,8 +29,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import kafkafmt
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,12 +125,12 @@ def different_outputs(runner: Runner, blocks: Iterable[Block]) -> dict[int, str]
 
 
 def require_no_differences(page: Path, outputs: dict[int, str]) -> None:
-    """Fail the test if outputs differ from the page, or update the page if KAFKAFMT_UPDATE_DOCS is set."""
+    """Raise AssertionError if outputs differ from the page, or update the page if KAFKAFMT_UPDATE_DOCS is set."""
     if outputs and os.environ.get("KAFKAFMT_UPDATE_DOCS"):
         rewrite(page, outputs)
     elif outputs:
         line, actual = next(iter(outputs.items()))
-        pytest.fail(f"{page.relative_to(ROOT)}:{line}: the block prints\n{actual}", pytrace=False)
+        raise AssertionError(f"{page.relative_to(ROOT)}:{line}: the block prints\n{actual}")
 
 
 @dataclass
