@@ -1,21 +1,31 @@
-"""Read the logs at the paths in an RDD with `mapPartitions`, and get the records as Python objects.
-
-`mapPartitions` is slower than the data source and `mapInArrow`. Use it only for code that needs
-Record objects.
+"""Count records by key inside `mapPartitions`. Only the counts leave the executors.
 
 python examples/map_partitions.py PATH…          .log files, partition directories or log directories
 """
 
 import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from operator import add
 
-from kafkafmt.spark import decode_partition, make_session
+import kafkafmt
 
-spark = make_session()
-paths = spark.sparkContext.parallelize(sys.argv[1:])
 
-records = paths.mapPartitions(decode_partition(on_error="skip"))
-print("records:", records.count())
-print("bytes of values:", records.map(lambda record: len(record.value or b"")).sum())
-for record in records.take(3):
-    print(record)
-spark.stop()
+def records_by_key(paths: Iterable[str]) -> Iterator[tuple[bytes | None, int]]:
+    counts: Counter[bytes | None] = Counter()
+    for path in paths:
+        for partition in kafkafmt.open(path):
+            for record in partition:
+                counts[record.key] += 1
+    yield from counts.items()
+
+
+if __name__ == "__main__":
+    from kafkafmt.spark import make_session
+
+    spark = make_session()
+    paths = spark.sparkContext.parallelize(sys.argv[1:], len(sys.argv) - 1)
+    counts = paths.mapPartitions(records_by_key).reduceByKey(add)
+    for key, count in counts.takeOrdered(10, key=lambda pair: -pair[1]):
+        print(count, key)
+    spark.stop()

@@ -8,8 +8,9 @@
 Record data consists of consecutive record batches, as in a Fetch response, a Produce request or a
 `.log` file. The argument `incomplete` determines whether the last batch may be incomplete.
 
-Prefer `mapInArrow` to `mapPartitions`. It is much faster, because it creates no Python objects for
-records. With `mapPartitions`, Spark processes only about 100,000 records per second.
+Use `mapInArrow` to get records as rows, because it creates no Python objects for them. Use
+`mapPartitions` with a function that aggregates records and yields only results. If the function yields
+the records, Spark pickles each of them before a shuffle or a `collect`, which is slow.
 """
 
 from __future__ import annotations

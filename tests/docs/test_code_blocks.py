@@ -127,3 +127,12 @@ def test_names_and_files_in_the_text_exist(page: Path) -> None:
     if ROOT / "docs" not in page.parents:  # `make docs` checks the links of the documentation site
         for target in set(re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)):
             assert (page.parent / target).exists(), target
+
+
+def test_function_for_map_partitions_is_that_of_the_example() -> None:
+    """tests/project/test_wheel.py runs the example with both wheels, so it must be what the pages show."""
+    example = (ROOT / "examples" / "map_partitions.py").read_text(encoding="utf-8")
+    function = re.search(r"^def records_by_key.*?(?=\n\n\n)", example, re.MULTILINE | re.DOTALL)
+    assert function
+    for page in ("README.md", "docs/guides/spark.md"):
+        assert f"\n{function[0]}\n\n\n" in (ROOT / page).read_text(encoding="utf-8"), page

@@ -6,14 +6,18 @@ access to a package index.
 
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
+import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,9 @@ from typing import Any
 import pytest
 from elf import BIND_NOW, EXECUTABLE, FLAGS, FLAGS_1, GNU_RELRO, GNU_STACK, NOW, RPATH, RUNPATH, Elf
 from golden_cases import BY_NAME
+
+import kafkafmt
+from kafkafmt.support.java import find_java
 
 pytestmark = pytest.mark.slow  # compiles the native core twice
 
@@ -43,6 +50,30 @@ import kafkafmt
 assert kafkafmt.backend == "native", kafkafmt.backend
 print(*sorted({"pyarrow", "pyspark", "click", "rich"} & set(sys.modules)))
 """
+
+
+# This program starts Spark, and runs the function of examples/map_partitions.py in its workers.
+MAP_PARTITIONS = """
+import runpy
+import shutil
+import sys
+from operator import add
+
+from kafkafmt.spark import make_session
+
+def environment(_):
+    import kafkafmt
+    yield kafkafmt.__file__, kafkafmt.backend, shutil.which("cc") or shutil.which("gcc")
+
+example = runpy.run_path(sys.argv[1])
+spark = make_session("local[2]", **{"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"})
+paths = spark.sparkContext.parallelize(sys.argv[2:], 2)
+counts = paths.mapPartitions(example["records_by_key"]).reduceByKey(add).collectAsMap()
+print((paths.mapPartitions(environment).collect(), counts))
+spark.stop()
+"""
+TOOLS = ("bash", "basename", "cat", "chmod", "dirname", "env", "nice", "ps", "readlink", "rm", "sed", "uname")
+"""Programs that the scripts that start Spark may call."""
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +121,37 @@ def run(command: Sequence[object], env: Mapping[str, str], cwd: Path = ROOT) -> 
     done = subprocess.run([str(part) for part in command], env=env, cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
+
+
+@pytest.mark.parametrize(("which", "backend"), [(0, "native"), (1, "pure")], ids=["native", "pure"])
+def test_wheel_without_a_compiler_runs_map_partitions(
+    wheels: list[Path], which: int, backend: str, tmp_path: Path
+) -> None:
+    python = clean_python(tmp_path, wheels[which])
+    add_spark(tmp_path)
+    example = tmp_path / "map_partitions.py"
+    shutil.copy(ROOT / "examples" / example.name, example)
+    log = kafkafmt.open(*CASE.roots)
+    printed = python("-W", "ignore", "-c", MAP_PARTITIONS, example, *(p.path for p in log.partitions))
+    workers, counts = ast.literal_eval(printed.splitlines()[-1])
+    for file, core, compiler in workers:
+        assert Path(file).is_relative_to(tmp_path / "venv")
+        assert (core, compiler) == (backend, None)
+    assert counts == Counter(record.key for partition in log for record in partition)
+    assert sum(counts.values()) == len(CASE.expected())
+
+
+def add_spark(home: Path) -> None:
+    """Let the environment import the Spark of this environment, and find Java and the tools that start it."""
+    (packages := home / "packages").mkdir()
+    for name in ("pyspark", "py4j"):
+        (found,) = importlib.import_module(name).__path__
+        (packages / name).symlink_to(found)
+    (site,) = (home / "venv" / "lib").glob("python*/site-packages")
+    (site / "spark.pth").write_text(f"{packages}\n")
+    for name in (*TOOLS, "java"):
+        if found := find_java() if name == "java" else shutil.which(name):
+            (home / "bin" / name).symlink_to(Path(found).resolve())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="manylinux exists only on Linux")

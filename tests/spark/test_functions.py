@@ -270,7 +270,7 @@ SEGMENTS, TORN = case("segments"), case("torn")
             [str(p) for p in sorted(TORN.partition_dir("torn-flip-old", 0).glob("[0-9]*.log"))],
             "CRC-32C is",
         ),
-        ("map_partitions.py", [str(SEGMENTS.partition_dir("segments-time", 0))], "records: 200"),
+        ("map_partitions.py", [str(SEGMENTS.partition_dir("segments-time", 0))], "200 b'k'"),
     ],
 )
 def test_example_prints_its_result(script: str, arguments: list[str], shown: str) -> None:
