@@ -149,9 +149,10 @@ def add_spark(home: Path) -> None:
         (packages / name).symlink_to(found)
     (site,) = (home / "venv" / "lib").glob("python*/site-packages")
     (site / "spark.pth").write_text(f"{packages}\n")
-    for name in (*TOOLS, "java"):
-        if found := find_java() if name == "java" else shutil.which(name):
-            (home / "bin" / name).symlink_to(Path(found).resolve())
+    programs = {name: shutil.which(name) for name in TOOLS} | {"java": find_java()}
+    for name, program in programs.items():
+        if program:
+            (home / "bin" / name).symlink_to(Path(program).resolve())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="manylinux exists only on Linux")
