@@ -23,7 +23,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..support.text import shown
-from .decode import DecodedFrame, decode_requests, decode_responses
+from .captures import Capture, read_capture
+from .decode import Connection, DecodedFrame, decode_requests, decode_responses
 from .error_codes import ErrorCode
 from .frames import read_request, read_response, write_request, write_response
 from .message_classes import Message, UnknownBody, class_names, find_class, message_class, to_json
@@ -33,6 +34,8 @@ from .streams import Correlation, FrameSplitter
 
 __all__ = [
     "BatchesEnd",
+    "Capture",
+    "Connection",
     "Correlation",
     "DecodedFrame",
     "ErrorCode",
@@ -48,6 +51,7 @@ __all__ = [
     "make_request",
     "make_response",
     "message_class",
+    "read_capture",
     "read_request",
     "read_response",
     "record_data",

@@ -193,6 +193,11 @@ class Correlation:
                 del self._waiting[correlation_id]
             return found
 
+    def waiting(self) -> dict[int, tuple[int, int]]:
+        """Return the API key and version of the oldest waiting request of each correlation id."""
+        with self._lock:
+            return {correlation_id: found[0] for correlation_id, found in self._waiting.items()}
+
     def read_response(self, frame: Buffer) -> Response[Message | UnknownBody]:
         """Read a response, and remove its request from the requests that wait for a response.
 

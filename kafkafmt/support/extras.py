@@ -19,6 +19,7 @@ EXTRAS = {
     "polars": {"polars": "polars>=1.34", "pyarrow": "pyarrow>=14"},
     "schemas": {"grpc_tools": "grpcio-tools>=1.60"},
     "stats": {"datasketches": "datasketches>=5"},
+    "pcap": {"dpkt": "dpkt>=1.9.8"},
     "plot": {"matplotlib": "matplotlib>=3.8", "plotly": "plotly>=6"},
     "": {
         "cramjam": "cramjam>=2.11",
@@ -68,7 +69,7 @@ def extra_of(module: str | None) -> str | None:
     """Return the extra that provides the module that a ModuleNotFoundError names, or None."""
     root = (module or "").partition(".")[0]
     return next(
-        (extra for extra in ("cli", "arrow", "spark", "polars", "stats", "plot", "") if root in EXTRAS[extra]), None
+        (e for e in ("cli", "arrow", "spark", "polars", "stats", "plot", "pcap", "") if root in EXTRAS[e]), None
     )
 
 

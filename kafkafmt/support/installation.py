@@ -14,13 +14,14 @@ from .java import SparkMissingError, find_java, java_version
 from .notebook import html_table
 from .report import Report
 
-OTHER_PACKAGES = ("cramjam", "crc32c", "click", "rich", "obstore", "fsspec", "pandas", "polars")
+OTHER_PACKAGES = ("cramjam", "crc32c", "click", "rich", "obstore", "fsspec", "dpkt", "pandas", "polars")
 """Packages whose versions `doctor` lists, in addition to `extras.LIBRARIES`."""
 REQUIRED, JAVA = "", "java"
 USES: dict[str, tuple[str, ...]] = {
     "kafkafmt COMMAND": ("cli",),
     "kafkafmt COMMAND s3://… (URLs and archives)": ("cloud",),
     "gzip, about 1.3 times as fast": ("fast",),
+    "kafkafmt decode CAPTURE": ("pcap",),
     "kafkafmt export --engine local": ("arrow",),
     "kafkafmt export --engine spark": ("spark", JAVA),
     "kafkafmt make": ("arrow",),

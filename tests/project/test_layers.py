@@ -106,6 +106,7 @@ THIRD_PARTY = {
     "polars": ("kafkafmt/view/",),
     "google": ("kafkafmt/values/protobuf/parsing.py",),
     "datasketches": ("kafkafmt/log/inspecting/key_counts.py",),
+    "dpkt": ("kafkafmt/protocol/packets.py",),
     "matplotlib": ("kafkafmt/log/inspecting/stats_plot.py",),
     "plotly": ("kafkafmt/log/inspecting/stats_plot.py",),
     "obstore": ("kafkafmt/log/storage/object_store.py",),
