@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
+from uuid import UUID
 
 import click
 
@@ -14,15 +17,35 @@ from ..errors import KafkaFormatError
 from ..log import NoLogError
 from ..log.catalog import HEAD_BYTES, packing_of_content
 from ..messages.as_json import uuid_text
-from ..protocol import Correlation, apis, record_data
+from ..protocol import Capture, Correlation, apis, read_capture, record_data
 from ..protocol.decode import DecodedFrame, decode_requests, decode_responses
 from ..protocol.frames import SIZE_BYTES
+from ..protocol.message_classes import REQUEST
+from ..protocol.topic_names import TopicNames
 from ..records import read_records
-from ..support.text import counted, encode_json, plain
+from ..support.text import counted, encode_json, plain, shown
 from .hidden import hide_secrets
 from .options import LocalPath, ParamType, WholeNumber, bytes_option, format_option, limit_batch_option
-from .output import BYTES, EXIT_DAMAGE, tell
+from .output import BYTES, EXIT_DAMAGE, EXIT_UNREADABLE, tell
 from .record_lines import json_row, text_line
+
+
+class TopicIdName(ParamType[tuple[UUID, str]]):
+    """Click parameter type for the id of a topic and its name. The id has Kafka's form, or that of a UUID."""
+
+    name = "ID=NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[UUID, str]:
+        if isinstance(value, tuple):
+            return value
+        text, equals, name = str(value).partition("=")
+        try:
+            if not equals or not name:
+                raise ValueError(text)
+            is_base64 = re.fullmatch(r"[\w-]{22}", text, re.ASCII)
+            return UUID(bytes=base64.urlsafe_b64decode(text + "==")) if is_base64 else UUID(text), name
+        except ValueError:
+            self.fail(f"{shown(value)} is not a topic id and a name, such as 8mC5Fv3qT0uXoK2dJ6bqVw=orders", param, ctx)
 
 
 class ApiName(ParamType[int]):
@@ -39,7 +62,8 @@ class ApiName(ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-@click.command(epilog="\b\nExample: kafkafmt decode --requests client.bin --responses broker.bin --format json")
+@click.command(epilog="\b\nExample: kafkafmt decode kafka.pcap --records")
+@click.argument("captures", nargs=-1, metavar="[CAPTURE]…", type=LocalPath())
 @click.option(
     "--requests", metavar="FILE", type=LocalPath(), help="File that contains the bytes a client sent, or - for stdin."
 )
@@ -59,6 +83,22 @@ class ApiName(ParamType[int]):
     help="Decode responses without a matching request as this version of the API. Requires --api.",
 )
 @click.option(
+    "--port",
+    "ports",
+    metavar="N",
+    type=WholeNumber(1, 65535),
+    multiple=True,
+    help="Decode only the connections in CAPTURE to this port of a broker. May be repeated.",
+)
+@click.option(
+    "--topic-id",
+    "topic_ids",
+    type=TopicIdName(),
+    multiple=True,
+    help="Name of the topic with this id, for messages that contain only the id. Names in decoded messages, such as "
+    "Metadata responses, are also used. May be repeated.",
+)
+@click.option(
     "--records",
     is_flag=True,
     help="Also print the records in each message, in the output format of `kafkafmt cat`.",
@@ -73,10 +113,13 @@ class ApiName(ParamType[int]):
 @limit_batch_option
 @format_option
 def decode(
+    captures: tuple[str, ...],
     requests: str | None,
     responses: str | None,
     api: int | None,
     api_version: int | None,
+    ports: tuple[int, ...],
+    topic_ids: tuple[tuple[UUID, str], ...],
     records: bool,
     show_secrets: bool,
     encoding: str,
@@ -85,10 +128,13 @@ def decode(
 ) -> int:
     """Decode captured frames of the wire protocol, and print one line per frame.
 
-    All requests are printed before the responses.
+    CAPTURE is a packet capture in the format pcap or pcapng, such as that of tcpdump -w, or - for stdin. Frames are
+    printed in the order of the packets. Several captures are read one after another, as one capture.
 
-    FILE contains all bytes that one side of a connection sent: frames, each after a size field. A
-    response belongs to the request with the same correlation id.
+    FILE contains all bytes that one side of a connection sent: frames, each after a size field. All requests are
+    printed before the responses.
+
+    A response belongs to the request with the same correlation id.
 
     If a frame cannot be decoded, its error is printed, decoding continues with the next frame, and
     the exit code is 1. If the API or version of a frame is unknown, the error contains the API key or
@@ -97,37 +143,63 @@ def decode(
 
     Secrets in messages are printed as "(hidden)". Records, which --records prints, can contain other secrets.
     """
-    if requests is None and responses is None:
-        raise click.UsageError("specify --requests, --responses or both")
+    if captures and (requests is not None or responses is not None):
+        raise click.UsageError("specify either CAPTURE, or --requests and --responses")
+    if not captures and requests is None and responses is None:
+        raise click.UsageError("specify CAPTURE, or --requests, --responses or both")
+    if ports and not captures:
+        raise click.UsageError("--port can only be used with CAPTURE")
     if requests == responses == "-":
         raise click.UsageError("only one of --requests and --responses can be - (stdin)")
     if (api is None) != (api_version is None):
         raise click.UsageError("--api and --api-version can only be used together")
     show = _json_line(records, BYTES[encoding]) if output_format == "json" else _text_lines(records, BYTES[encoding])
-    failed = False
-    for frame in _decoded(requests, responses, api, api_version):
+    names = dict(topic_ids)
+    broken: list[str] = []
+    if captures:
+        sources = [sys.stdin.buffer if path == "-" else path for path in captures]
+        capture = read_capture(*sources, ports=ports, topic_names=names, api=api, api_version=api_version)
+        frames = _captured(capture, broken)
+    else:
+        frames = _decoded(requests, responses, TopicNames(names), api, api_version)
+    failed = printed = False
+    for frame in frames:
+        printed = True
         if not show_secrets:
             hide_secrets(frame)
         if frame.unmatched:
             frame.error = f"{frame.error}; to decode it, specify --api and --api-version"
         trouble: list[str] = []
         wanted = records and frame.message is not None
-        found = _records_of(frame.message, max_batch_bytes, trouble) if wanted else iter(())
+        found = _records_of(frame, max_batch_bytes, trouble) if wanted else iter(())
         for part in show(frame, found):
             sys.stdout.write(part)
         for message in trouble:
             sys.stdout.flush()
             tell(f"{frame.direction} at {frame.position}: {message}")
         failed = failed or frame.error is not None or bool(trouble)
-    return EXIT_DAMAGE if failed else 0
+    if broken and not printed:
+        return EXIT_UNREADABLE
+    return EXIT_DAMAGE if failed or broken else 0
 
 
 Found = Iterator[tuple[Any, Any]]
 """Iterator of pairs (source, record). The source is an object with the record's topic and partition."""
 
 
+def _captured(capture: Capture, trouble: list[str]) -> Iterator[DecodedFrame]:
+    """Yield the frames in packet captures. If a capture is damaged, append its error to `trouble`."""
+    try:
+        yield from capture
+    except KafkaFormatError as error:
+        trouble.append(str(error) if error.position else error.message)
+    sys.stdout.flush()
+    for message in capture.messages + trouble:
+        tell(message)
+
+
 def _decoded(
-    requests: str | None, responses: str | None, api: int | None, api_version: int | None
+    requests: str | None, responses: str | None, names: TopicNames, api: int | None, api_version: int | None
 ) -> Iterator[DecodedFrame]:
     """Yield the decoded requests, and then the decoded responses."""
     # Opening a pipe blocks until another process opens it for writing, so the file of responses is
@@ -135,10 +207,14 @@ def _decoded(
     waiting = Correlation()
     if requests is not None:
         with _opened(requests) as stream:
-            yield from decode_requests(stream, waiting)
+            for frame in decode_requests(stream, waiting):
+                names.complete(frame)
+                yield frame
     if responses is not None:
         with _opened(responses) as stream:
-            yield from decode_responses(stream, waiting, api, api_version)
+            for frame in decode_responses(stream, waiting, api, api_version):
+                names.complete(frame)
+                yield frame
 
 
 @contextmanager
@@ -156,12 +232,14 @@ def _opened(path: str) -> Iterator[Any]:
         yield stream
 
 
-def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
-    """Yield the records in a message of the wire protocol. Append errors to `trouble`."""
+def _records_of(frame: DecodedFrame, max_batch_bytes: int, trouble: list[str]) -> Found:
+    """Yield the records in the message of a frame. Append errors to `trouble`."""
     # Records are not collected in a list, because a frame of a few kilobytes can contain millions
     # of compressed records.
-    for data in record_data(body):
-        where = data if data.topic else data._replace(topic=uuid_text(data.topic_id))
+    assert frame.message is not None
+    for data in record_data(frame.message):
+        name = data.topic or frame.topic_names.get(data.topic_id) or uuid_text(data.topic_id)
+        where = data._replace(topic=name)
         try:
             for record in read_records(data.records, max_batch_bytes=max_batch_bytes):
                 yield where, record
@@ -203,7 +281,11 @@ def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[Decode
         if frame.error is None and frame.trailing_bytes:
             what += f"  and {counted(frame.trailing_bytes, 'byte')} after the message"
         about = f"{api}{version}{number}{'' if client is None else '  ' + client}"
-        yield plain(f"{frame.direction:8}  {frame.position}  {about}  {what}") + "\n"
+        place = ""
+        if (connection := frame.connection) is not None:
+            arrow = ">" if frame.direction == REQUEST else "<"
+            place = f"{frame.time_text or '-'}  {connection.client} {arrow} {connection.broker}  "
+        yield plain(f"{place}{frame.direction:8}  {frame.position}  {about}  {what}") + "\n"
         for where, record in found:
             yield "    " + line(where, record)
 

@@ -51,6 +51,7 @@ COMMANDS_RUN_ELSEWHERE = {
     r"mvn dependency:copy .*|python scripts/compare_schemas.py .*": "tests/protocol/test_compare_schemas.py",
     r"python -m fuzz.minimise .*": "tests/fuzz/test_tools.py",
     r"python examples/record_proxy.py .*": "tests/protocol/test_examples.py, with a real broker",
+    r"sudo tcpdump .*": "by hand, because it requires root; tests/protocol/captures/README.md describes one run",
     r"KAFKAFMT_UPDATE_DOCS=1 .*": "developers: it rewrites the pages",
 }
 """Commands in ``sh`` blocks that are not run here, with the test that runs them."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from capture_files import Packet, Tcp, pcap
 from metadata_logs import MetadataLog, leader_change, record, uuid
 from schema_records import config, deletion, schema
 
@@ -58,6 +59,7 @@ def make_example_data(folder: Path) -> dict[str, Path]:
     make_metadata(folder / "metadata", folder / "metadata-backup")
     (folder / "client.bin").write_bytes(requests)
     (folder / "broker.bin").write_bytes(responses)
+    (folder / "kafka.pcap").write_bytes(capture())
     return {
         "/var/lib/kafka/data": data,
         "/mnt/broken-disk": broken,
@@ -186,6 +188,31 @@ def conversation() -> tuple[bytes, bytes]:
     body = answer(responses=[answer.FetchableTopicResponse(topic="orders", partitions=[part])])
     asked = b"".join(protocol.write_request(protocol.make_request(request, 12, 1, client_id="shop")))
     return asked, b"".join(protocol.write_response(protocol.make_response(body, 12, 1)))
+
+
+def capture() -> bytes:
+    """Return a packet capture of a consumer that reads the topic `orders`, by its id."""
+    topic_id = uuid(10)
+    asked: Any = protocol.MetadataRequest
+    told: Any = protocol.MetadataResponse
+    topic = told.MetadataResponseTopic(name="orders", topic_id=topic_id, partitions=[told.MetadataResponsePartition()])
+    request, response = (next(iter(protocol.FrameSplitter().feed(frame))) for frame in conversation())
+    fetch: Any = protocol.read_request(request).body
+    fetched: Any = protocol.read_response(response, api_key=1, api_version=12).body
+    fetch.topics[0].topic_id = fetched.responses[0].topic_id = topic_id
+    fetch.topics[0].topic = fetched.responses[0].topic = ""
+    packets: list[Packet] = []
+    consumer = Tcp(packets)
+    consumer.open()
+    bodies = [
+        (asked(topics=[asked.MetadataRequestTopic(name="orders")]), told(topics=[topic]), 12),
+        (fetch, fetched, 13),
+    ]
+    for number, (body, answer, version) in enumerate(bodies, 1):
+        made = protocol.make_request(body, version, number, client_id="shop")
+        consumer.client(b"".join(map(bytes, protocol.write_request(made))))
+        consumer.broker(b"".join(map(bytes, protocol.write_response(protocol.make_response(answer, version, number)))))
+    return pcap(packets)
 
 
 def make_metadata(folder: Path, backup: Path) -> None:
