@@ -105,7 +105,8 @@ class _Tracked:
             yield from self._decode(side, side.stream.finish())
         rows = [self._row(side, *found) for side in self.sides.values() for found in side.search.finish()]
         if rows and not self._ignored:
-            yield from rows if self.is_kafka else [self._not_kafka()]
+            received = any(side.search.received for side in self.sides.values())
+            yield from [self._not_kafka()] if received and not self.is_kafka else rows
         self._ignore()
 
     def _ignore(self) -> None:

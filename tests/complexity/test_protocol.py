@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from capture_files import Packet, Tcp, pcap
 from fuzz import cores
 
 from kafkafmt import KafkaFormatError, protocol
@@ -116,3 +118,63 @@ def test_correlation_grows_linearly_with_equal_correlation_ids() -> None:
         return lines_of(answer)
 
     grows_linearly(100, work)
+
+
+def read_capture(packets: list[Packet]) -> Counter[str]:
+    data = pcap(packets)
+    return lines_of(lambda: list(protocol.read_capture(io.BytesIO(data))))
+
+
+def connected(**keywords: Any) -> tuple[list[Packet], Tcp]:
+    packets: list[Packet] = []
+    tcp = Tcp(packets, **keywords)
+    tcp.open()
+    return packets, tcp
+
+
+@pytest.mark.parametrize("order", ["sent", "reversed"])
+def test_captures_grow_linearly_with_segments_in_any_order(order: str) -> None:
+    frames = written(protocol.MetadataRequest(), 12)
+
+    def work(n: int) -> Counter[str]:
+        packets, tcp = connected(mss=10)
+        sent = tcp.client(frames * n)
+        if order == "reversed":
+            packets[-len(sent) :] = sent[::-1]
+        return read_capture(packets)
+
+    grows_linearly(20, work)
+
+
+@pytest.mark.parametrize("garbage", [bytes(14), written(protocol.MetadataRequest(), 12)[:14], b"\0\0\xff" + bytes(11)])
+def test_search_for_a_frame_grows_linearly_with_skipped_bytes(garbage: bytes) -> None:
+    def work(n: int) -> Counter[str]:
+        packets: list[Packet] = []
+        tcp = Tcp(packets)
+        tcp.client(written(protocol.MetadataRequest(), 12))  # the capture starts inside the connection
+        tcp.client(garbage * n)
+        tcp.broker(garbage * n)
+        return read_capture(packets)
+
+    grows_linearly(100, work)
+
+
+def test_captures_grow_linearly_with_connections() -> None:
+    def work(n: int) -> Counter[str]:
+        packets: list[Packet] = []
+        for port in range(n):
+            Tcp(packets, client=("10.0.0.7", 10_000 + port)).client(written(protocol.MetadataRequest(), 12))
+        return read_capture(packets)
+
+    grows_linearly(20, work)
+
+
+def test_holes_grow_linearly() -> None:
+    def work(n: int) -> Counter[str]:
+        packets, tcp = connected(mss=50)
+        sent = tcp.client(written(protocol.MetadataRequest(), 12) * 20 * n)
+        tcp.acknowledge("broker")
+        lost = sent[5::7]
+        return read_capture([p for p in packets if p not in lost])
+
+    grows_linearly(5, work)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from functools import cache
 from random import Random
 from typing import Any
 
+from capture_files import Packet, Tcp, big_endian, pcap, pcapng
 from random_messages import random_message
 
 import kafkafmt
@@ -277,3 +279,36 @@ def write(case: Case) -> Any:
     else:
         attempt_raw(protocol.read_response, written, api_key=key, api_version=version)
     return written
+
+
+def capture_case(chance: Random) -> Case:
+    """Return a capture of a connection whose packets are lost, repeated, reordered or damaged."""
+    packets: list[Packet] = []
+    tcp = Tcp(packets, first=(chance.choice((0, 2**32 - 50)), 7), mss=chance.choice((20, 100, 1460)))
+    if chance.random() < 0.7:
+        tcp.open()
+    for _ in range(chance.randrange(1, 5)):
+        tcp.client(mutate_frame(chance, frame_of(chance, "request")[2])[:5000])
+        tcp.broker(mutate_frame(chance, frame_of(chance, "response")[2])[:5000])
+    if chance.random() < 0.5:
+        tcp.close()
+    for _ in range(chance.randrange(4)):
+        packet = packets.pop(chance.randrange(len(packets))) if len(packets) > 1 else packets[0]
+        for _ in range(chance.randrange(3)):
+            packets.insert(chance.randrange(len(packets) + 1), packet)
+    data = chance.choice((pcap, pcapng, lambda found, link: big_endian(pcap(found, link))))(
+        packets, chance.choice(("ethernet", "vlan", "sll", "sll2", "null", "loop", "raw"))
+    )
+    return of_bytes(mutate(chance, data) if chance.random() < 0.5 else data)
+
+
+@target("captures", capture_case, quick=60)
+def captures(case: Case) -> Any:
+    """Check that a capture is read to its end, and only its own errors are raised."""
+    capture = protocol.read_capture(io.BytesIO(case.data))
+    rows: list[Any] = []
+    while not isinstance(row := attempt(next, capture, None), Failed | None):
+        json.dumps(row.to_dict())
+        check(row.size > 0, "a row has a size")
+        rows.append([row.direction, row.position, row.size, row.body, row.error is None, row.topic_names])
+    return [rows, isinstance(row, Failed), capture.messages]

@@ -302,6 +302,18 @@ def test_other_protocol_of_an_unseen_start_is_one_line() -> None:
     assert row.error == "no frame of Kafka's protocol was found in 13 bytes, which begin with b'nothing known'"
 
 
+def test_connection_of_which_all_data_is_missing_is_reported() -> None:
+    packets: list[Packet] = []
+    tcp = Tcp(packets)
+    tcp.open()
+    (lost,) = tcp.client(request(1))
+    tcp.acknowledge("broker")
+    packets.remove(lost)
+    (row,) = decoded(pcap(packets))
+    assert (row.position, row.size) == (0, len(request(1)))
+    assert str(row.error).startswith("the capture lacks bytes of the stream from position 0; ")
+
+
 def test_names_of_topics_come_from_earlier_metadata_of_any_connection() -> None:
     packets: list[Packet] = []
     first, second = Tcp(packets), Tcp(packets, client=("10.0.0.8", 50412))
