@@ -28,7 +28,7 @@ class Stream:
     """
 
     def __init__(self) -> None:
-        self.position = 0  # of the next byte in order
+        self.position: int = 0  # of the next byte in order
         self.first: int | None = None  # sequence number of the first byte
         self._end: int | None = None  # position of the FIN
         self._held: dict[int, bytes] = {}  # later segments by position

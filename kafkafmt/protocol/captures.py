@@ -44,8 +44,8 @@ class _Tracked:
     ) -> None:
         self.number = number
         self.client, self.broker, self.guessed = client, broker, guessed
-        self.ended = False  # by FIN or RST
-        self.is_kafka = False
+        self.ended: bool = False  # by FIN or RST
+        self.is_kafka: bool = False
         self._ignored = False  # because it is of another protocol
         self._micros = 0
         self._requests = 0

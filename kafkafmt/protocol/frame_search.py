@@ -87,8 +87,8 @@ class FrameSearch:
     def __init__(self, kind: Kind, waiting: Correlation, from_start: bool) -> None:
         self.kind = kind
         self.from_start = from_start
-        self.head = b""  # the first bytes
-        self.received = 0
+        self.head: bytes = b""  # the first bytes
+        self.received: int = 0
         self._waiting = waiting
         self._buffer = bytearray()
         self._position = 0  # of the first byte in the buffer

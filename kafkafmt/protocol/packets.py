@@ -49,8 +49,8 @@ class PacketReader:
         except ImportError as error:
             raise ModuleNotFoundError(f"packet captures need dpkt: {install_line('pcap')}", name="dpkt") from error
         self._dpkt: Any = dpkt
-        self.packets = 0
-        self.segments = 0
+        self.packets: int = 0
+        self.segments: int = 0
         self.unread: Counter[str] = Counter()
         self.messages: list[str] = []
         self._links = self._link_types()

@@ -11,11 +11,11 @@ import struct
 import sys
 import warnings
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from capture_files import Packet, Tcp, pcap
 from metadata_logs import MetadataLog, leader_change, record, uuid
 from schema_records import config, deletion, schema
 
@@ -59,7 +59,8 @@ def make_example_data(folder: Path) -> dict[str, Path]:
     make_metadata(folder / "metadata", folder / "metadata-backup")
     (folder / "client.bin").write_bytes(requests)
     (folder / "broker.bin").write_bytes(responses)
-    (folder / "kafka.pcap").write_bytes(capture())
+    if find_spec("dpkt") is not None:  # some tests create the data with few packages
+        (folder / "kafka.pcap").write_bytes(capture())
     return {
         "/var/lib/kafka/data": data,
         "/mnt/broken-disk": broken,
@@ -192,6 +193,8 @@ def conversation() -> tuple[bytes, bytes]:
 
 def capture() -> bytes:
     """Return a packet capture of a consumer that reads the topic `orders`, by its id."""
+    from capture_files import Packet, Tcp, pcap
+
     topic_id = uuid(10)
     asked: Any = protocol.MetadataRequest
     told: Any = protocol.MetadataResponse
