@@ -63,7 +63,7 @@ def run(module: str, *arguments: str, env: dict[str, str]) -> None:
     )
     if done.returncode:
         sys.exit(
-            f"{done.stdout}\nbuild_wheel: `{module}` failed with the error above. If a module is missing, run `make setup`."
+            f"{done.stdout}\nbuild_wheel: `{module}` failed with the error above. If a module is missing, use `make wheel`."
         )
 
 
