@@ -14,7 +14,7 @@ MOST_ROWS = 20
 UNKNOWN = "unknown"
 """A cell for a number that is not known."""
 
-NUMBER = re.compile(rf"(-?[0-9][0-9,]*(\.[0-9]+)?|{UNKNOWN}|)\Z")
+NUMBER = re.compile(rf"((at most )?-?[0-9][0-9,]*(\.[0-9]+)?|{UNKNOWN}|)\Z")
 """Columns of such cells are aligned to the right."""
 
 

@@ -182,6 +182,11 @@ class PartitionReport:
         return partitions_table([self], self.path) + html_table(caption, ("", "file", "error", "message"), problems)
 
 
+def _lost(report: PartitionReport) -> str:
+    most = report.most_records_lost
+    return UNKNOWN if most is None else f"{'at most ' if report.records_lost is None else ''}{most:,}"
+
+
 def partitions_table(partitions: Iterable[PartitionReport], caption: str) -> str:
     """Return an HTML table with one row for each partition."""
     names = ("partition", "records recovered", "records lost", "bytes", "offsets", "damaged spans", "findings")
@@ -189,7 +194,7 @@ def partitions_table(partitions: Iterable[PartitionReport], caption: str) -> str
         (
             f"{p.topic}-{p.partition}",
             f"{p.records_recovered:,}",
-            UNKNOWN if p.records_lost is None else f"{p.records_lost:,}",
+            _lost(p),
             f"{p.bytes:,}",
             f"{p.log_start_offset} to {p.next_offset}",
             len(p.damaged),

@@ -52,6 +52,7 @@ def test_times_are_those_of_the_batches_around_damage(tmp_path: Path, package: o
     (report,) = kafkafmt.verify(path).partitions
     assert report.records_lost is None
     assert report.most_records_lost == 30
+    assert "at most 30" in report._repr_html_()
 
 
 def test_range_at_the_start_and_at_the_end(tmp_path: Path, package: object) -> None:
