@@ -133,9 +133,13 @@ def with_readers(
         tell(f"the committed offsets in {GROUPS_TOPIC} cannot be read: {error_text(error)}")
         return list(reports)
 
+    by_partition: dict[tuple[str, int], list[CommittedOffset]] = {}
+    for commit in committed:
+        by_partition.setdefault((commit.topic, commit.partition), []).append(commit)
+
     def unread_by(report: PartitionReport) -> tuple[CommittedOffset, ...]:
         last = report.lost[-1].last_offset
-        offsets = (c for c in committed if (c.topic, c.partition) == (report.topic, report.partition))
+        offsets = by_partition.get((report.topic, report.partition), ())
         return tuple(c for c in offsets if last is None or c.offset <= last)
 
     return [replace(report, unread_by=unread_by(report)) if report.lost else report for report in reports]
