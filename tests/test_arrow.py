@@ -168,7 +168,8 @@ def test_libraries_that_accept_arrow_streams_read_a_partition(write: Callable[..
     series = polars.from_arrow(partition)
     assert isinstance(series, polars.Series)
     assert series.struct.unnest().shape == (50, 8)
-    assert pandas.DataFrame.from_arrow(partition).shape == (50, 8)
+    if hasattr(pandas.DataFrame, "from_arrow"):  # since pandas 3, which PySpark does not support yet
+        assert pandas.DataFrame.from_arrow(partition).shape == (50, 8)
     relation = duckdb.sql('select count(*), max("offset") from partition')
     assert relation is not None
     assert relation.fetchall() == [(50, 49)]

@@ -16,6 +16,7 @@ from kafkafmt.cli.decode import _records_of
 from kafkafmt.constants import MAX_OBJECTS
 from kafkafmt.messages import layout_of
 from kafkafmt.protocol import message_class, read_request
+from kafkafmt.protocol.decode import DecodedFrame
 
 
 def uvarint(n: int) -> bytes:
@@ -120,7 +121,7 @@ def test_records_of_a_frame_are_not_collected() -> None:
     trouble: list[str] = []
     tracemalloc.start()
     try:
-        assert sum(1 for _ in _records_of(body, 1 << 27, trouble)) == 200_000
+        assert sum(1 for _ in _records_of(DecodedFrame("request", 0, 0, message=body), 1 << 27, trouble)) == 200_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -123,14 +123,14 @@ def test_sides(log: Path, option: str, keys: bool) -> None:
 
 
 def test_custom_format(log: Path) -> None:
-    done = inside("cat", log, "-t", "t", "--decode", "-f", "%o %k %s\\n", "-o", ":2")
+    done = inside("cat", log, "-t", "t", "--decode", "--format", "%o %k %s\\n", "-o", ":2")
     assert done.returncode == 0
     first, second = done.stdout.splitlines()
     number, found, value = first.split(" ", 2)
     assert (number, json.loads(found), json.loads(value)) == ("0", "ä", VALUES[0])
     assert json.loads(second.split(" ", 2)[2]) == VALUES[1]
     assert ": " not in value
-    sizes = inside("cat", log, "-t", "t", "--decode", "-f", "%S\\n", "-o", ":1")
+    sizes = inside("cat", log, "-t", "t", "--decode", "--format", "%S\\n", "-o", ":1")
     assert int(sizes.stdout) == len(value.encode())
 
 
@@ -142,7 +142,7 @@ def test_text(log: Path) -> None:
     assert "null" in texts[2]
 
 
-@pytest.mark.parametrize("form", [[], ["--format", "json"], ["-f", "%o %s\\n"]], ids=str)
+@pytest.mark.parametrize("form", [[], ["--format", "json"], ["--format", "%o %s\\n"]], ids=str)
 def test_exit_code_and_report_of_undecodable_records(log: Path, form: list[str]) -> None:
     done = inside("cat", log, "-t", "t", "--decode=value", *form)
     assert done.returncode == 1
@@ -172,14 +172,14 @@ def test_exit_code_and_report_of_undecodable_records(log: Path, form: list[str])
     ],
 )
 def test_where(log: Path, condition: str, expected: list[int]) -> None:
-    done = inside("cat", log, "-t", "t", "--decode", "--where", condition, "-f", "%o ")
+    done = inside("cat", log, "-t", "t", "--decode", "--where", condition, "--format", "%o ")
     assert [int(offset) for offset in done.stdout.split()] == expected
     assert done.returncode in (0, 1)
 
 
 def test_where_with_other_conditions(log: Path) -> None:
     def found(*arguments: str) -> str:
-        return inside("cat", log, "-t", "t", "--decode", *arguments, "-f", "%o ").stdout
+        return inside("cat", log, "-t", "t", "--decode", *arguments, "--format", "%o ").stdout
 
     assert found("--where", "value.id > 0", "-n", "1") == "0 "
     assert found("--where", "value.id > 0", "-o", "1:") == "1 "

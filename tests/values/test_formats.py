@@ -89,7 +89,7 @@ def test_schema_in_a_file(core: ModuleType, tmp_path: Path, schema_file: Path) -
         table = kafkafmt.open(path)["t"].to_arrow(["value"], decode=given)
     assert table["value"].to_pylist() == [{"id": 7}, None, None]
     assert table["value_error"].to_pylist() == [None, None, "trailing_bytes at byte 1"]
-    done = inside("cat", path, "-t", "t", "--decode", f"value=avro:{schema_file}", "-f", "%s ", "-n", "1")
+    done = inside("cat", path, "-t", "t", "--decode", f"value=avro:{schema_file}", "--format", "%s ", "-n", "1")
     assert done.stdout == '{"id":7} '
 
 
@@ -123,7 +123,17 @@ def test_framings(core: ModuleType, tmp_path: Path, schema_file: Path) -> None:
     assert rows("none", "auto")[3:] == [(7, ""), (None, "")]
     for framing, offset in (("single-object", 1), ("apicurio", 2), ("none", 3)):
         done = inside(
-            "cat", path, "-t", "t", "--decode=value", "--framing", framing, "-o", f"{offset}:{offset + 1}", "-f", "%s"
+            "cat",
+            path,
+            "-t",
+            "t",
+            "--decode=value",
+            "--framing",
+            framing,
+            "-o",
+            f"{offset}:{offset + 1}",
+            "--format",
+            "%s",
         )
         assert done.stdout == '{"id":7}'
 

@@ -78,7 +78,7 @@ def test_values_of_two_subjects(tmp_path: Path) -> None:
     table = topic.to_arrow(["value"], decode={"value": "auto:orders"})
     assert table["value"].to_pylist() == [{"id": 7}, None]
     assert "invalid_schema" in table["value_error"].to_pylist()[1]
-    done = inside("cat", path, "-t", "t", "--decode", "-f", "%s ")
+    done = inside("cat", path, "-t", "t", "--decode", "--format", "%s ")
     assert (done.stdout, done.returncode) == ('{"id":7} "a" ', 0)
 
 

@@ -142,7 +142,7 @@ def test_idle_search_reads_a_bounded_number_of_pieces(partition: Path, monkeypat
     [
         ["--grep", "[05]", "--on-error", "skip"],
         ["--grep", "[05]"],
-        ["--grep", "7", "--on-error", "skip", "--limit", "40", "-f", "%p %o %s\\n"],
+        ["--grep", "7", "--on-error", "skip", "--limit", "40", "--format", "%p %o %s\\n"],
         ["--value-json", "a=1", "--on-error", "skip"],
         ["--on-error", "skip", "--partial", "--format", "json"],
     ],

@@ -217,7 +217,7 @@ def test_drop_options_select_the_same_records_as_those_of_cat(
     done = inside("rewrite", tmp_path / "in", "--output", tmp_path / "out", f"--drop-{option}", text)
     assert done.returncode == 0, done.stderr
     assert sorted(rows(*k.open(tmp_path / "out"))) == left
-    shown = inside("cat", tmp_path / "in", f"--{option}", text, "-f", "%o ").stdout.split()
+    shown = inside("cat", tmp_path / "in", f"--{option}", text, "--format", "%o ").stdout.split()
     assert sorted([*left, *map(int, shown)]) == [0, 1, 2]
 
 
