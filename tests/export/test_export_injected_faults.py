@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
     ("master", "fault", "conf"),
     [
         ("local[2,4]", "crash", {}),
-        (CLUSTER, "crash", {}),
+        pytest.param(CLUSTER, "crash", {}, marks=pytest.mark.full),
         pytest.param("local[2,4]", "error", {}, marks=pytest.mark.full),
         pytest.param(CLUSTER, "error", {}, marks=pytest.mark.full),
     ],
@@ -33,6 +33,7 @@ def test_task_that_dies_is_repeated(tmp_path: Path, master: str, fault: str, con
     assert_complete(tmp_path)
 
 
+@pytest.mark.full  # starts a cluster
 def test_slow_attempt_adds_no_file_after_its_repetition_succeeded(tmp_path: Path) -> None:
     """A second attempt of a slow task succeeds. The first attempt still writes when the export ends.
 
@@ -47,6 +48,7 @@ def test_slow_attempt_adds_no_file_after_its_repetition_succeeded(tmp_path: Path
     assert_complete(tmp_path)
 
 
+@pytest.mark.full  # starts four JVMs
 def test_killed_driver_leaves_no_partial_output(tmp_path: Path) -> None:
     for fault in ("die at exporting", "die at placing"):
         run_killed(tmp_path, fault)

@@ -13,7 +13,7 @@ from random_exports import check_export, compare_with_verify, options_of
 import kafkafmt
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.full) for n in range(12, 200))])
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.full) for n in range(6, 200))])
 def test_random_export_equals_cat_and_verify(seed: int, run_export: RunExport, tmp_path: Path) -> None:
     chance = Random(seed)
     root = tmp_path / "log"

@@ -123,7 +123,13 @@ def run(command: Sequence[object], env: Mapping[str, str], cwd: Path = ROOT) -> 
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(("which", "backend"), [(0, "native"), (1, "pure")], ids=["native", "pure"])
+@pytest.mark.parametrize(
+    ("which", "backend"),
+    [
+        pytest.param(0, "native", id="native"),
+        pytest.param(1, "pure", id="pure", marks=pytest.mark.full),  # an environment and a JVM take long to start
+    ],
+)
 def test_wheel_without_a_compiler_runs_map_partitions(
     wheels: list[Path], which: int, backend: str, tmp_path: Path
 ) -> None:
