@@ -84,7 +84,8 @@ def packages() -> None:
     say(f"downloading and installing packages{what}")
     start = time.monotonic()
     pip("--upgrade", DEPENDENCY_GROUPS)
-    pip("--group", GROUP, *(() if GROUP == "build" else ("--editable", ".")))
+    # Most modules of 2 GB of packages are never imported. Python compiles the others when they are.
+    pip("--no-compile", "--group", GROUP, *(() if GROUP == "build" else ("--editable", ".")))
     say(f"installed the packages in {time.monotonic() - start:.0f} s")
     with open(stamps[GROUP], "w") as file:
         file.write(wanted)
