@@ -17,6 +17,10 @@ TESTS = Path(__file__).parent
 SLOW_FOLDERS = {"broker", "cloud", "spark"}
 WITH_OTHER_CLIENTS = {"test_clients.py", "test_groups_clients.py"}
 """Modules that import other Kafka clients, which `make setup` does not install."""
+RARE_ON_SPARK = {
+    "test_contradicting_index.py", "test_export_blind.py", "test_odd_offsets_in_tasks.py", "test_stream_changed_segments.py",
+}  # fmt: skip
+"""Modules about logs that change or contradict themselves while Spark reads them. They take minutes."""
 WHOLE_LOGS = {"cli", "log"}
 """Folders that test whole logs. The pure core, which tests/core compares with the native core, is slow there."""
 
@@ -41,6 +45,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.path.name in RARE_ON_SPARK and item.path.parent.name in ("spark", "export"):
+            item.add_marker("full")
         if is_slow(item):
             item.add_marker("slow")
     # At the end of a run, a worker takes tests from the other one. Both would start Spark, which takes longest to start.
