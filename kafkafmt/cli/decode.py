@@ -161,7 +161,7 @@ def decode(
         capture = read_capture(*sources, ports=ports, topic_names=names, api=api, api_version=api_version)
         frames = _captured(capture, broken)
     else:
-        frames = _decoded(requests, responses, TopicNames(names), api, api_version)
+        frames = map(TopicNames(names).complete, _decoded(requests, responses, api, api_version))
     failed = printed = False
     for frame in frames:
         printed = True
@@ -199,7 +199,7 @@ def _captured(capture: Capture, trouble: list[str]) -> Iterator[DecodedFrame]:
 
 
 def _decoded(
-    requests: str | None, responses: str | None, names: TopicNames, api: int | None, api_version: int | None
+    requests: str | None, responses: str | None, api: int | None, api_version: int | None
 ) -> Iterator[DecodedFrame]:
     """Yield the decoded requests, and then the decoded responses."""
     # Opening a pipe blocks until another process opens it for writing, so the file of responses is
@@ -207,14 +207,10 @@ def _decoded(
     waiting = Correlation()
     if requests is not None:
         with _opened(requests) as stream:
-            for frame in decode_requests(stream, waiting):
-                names.complete(frame)
-                yield frame
+            yield from decode_requests(stream, waiting)
     if responses is not None:
         with _opened(responses) as stream:
-            for frame in decode_responses(stream, waiting, api, api_version):
-                names.complete(frame)
-                yield frame
+            yield from decode_responses(stream, waiting, api, api_version)
 
 
 @contextmanager

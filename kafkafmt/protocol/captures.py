@@ -233,8 +233,7 @@ class Capture:
         rows = 0
         for row in self._rows():
             rows += 1
-            self._names.complete(row)
-            yield row
+            yield self._names.complete(row)
         self.messages += self._reader.messages + self._reader.describe_unread()
         if self._dropped:
             text = f"more than {counted(MAX_CONNECTIONS, 'connection')} were open"

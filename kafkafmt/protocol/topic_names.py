@@ -21,10 +21,10 @@ class TopicNames:
     def __init__(self, names: Mapping[UUID, str]) -> None:
         self._names = dict(names)
 
-    def complete(self, frame: DecodedFrame) -> None:
-        """Add the names of topics to a frame, and to the fields of its message that have no name."""
+    def complete(self, frame: DecodedFrame) -> DecodedFrame:
+        """Add the names of topics to a frame, and to the fields of its message that have no name. Return the frame."""
         if not isinstance(frame.message, Message):
-            return
+            return frame
         for part in _parts_with_topic_id(frame.message):
             field = next((name for name in NAME_FIELDS if hasattr(part, name)), None)
             written = None if field is None else getattr(part, field)
@@ -36,6 +36,7 @@ class TopicNames:
                 frame.topic_names[part.topic_id] = name
                 if field is not None:
                     setattr(part, field, name)
+        return frame
 
 
 def _parts_with_topic_id(message: SchemaMessage) -> Iterator[Any]:

@@ -27,7 +27,7 @@ def postgres_server(database: str) -> Iterator[dict[str, str]]:
     found = programs()
     assert found, "PostgreSQL is not installed"
     folder = Path(tempfile.mkdtemp())  # the path of a socket may have only 107 bytes, so tmp_path is too long
-    user = "nobody" if os.geteuid() == 0 else None  # root may not start a server
+    user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL does not start as root
     if user:
         shutil.chown(folder, user)
     clients = {"PGHOST": str(folder), "PGUSER": "postgres"}
